@@ -24,6 +24,7 @@ COMMANDS = {
     "caption": "caption images",
     "evaluate": "score a run on pairs",
     "sweep": "train a recipe with varied fields, side by side",
+    "ensemble": "train a recipe with several seeds, as one model",
     "compare": "compare runs: scores over seeds, and significance",
     "score": "compute log probabilities of given targets",
     "plot": "draw the attention of an output",

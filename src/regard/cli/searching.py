@@ -11,6 +11,7 @@ from regard.cli.options import parse as parse_options
 from regard.cli.output import warn
 from regard.config import SearchConfig
 from regard.config.unused import ONE_HYPOTHESIS, Unused
+from regard.runs.ensemble import all_members, members_of
 from regard.runs.folder import RunFolder
 
 SearchFields = Annotated[SearchConfig, tyro.conf.arg(name="")]
@@ -22,13 +23,19 @@ Options = TypeVar("Options")
 
 def parse(options: type[Options], arguments: list[str], prog: str, remedy: str = "") -> Options:
     """Parse the options of a command. Search options default to the recipe of the run. The remedy
-    is added to a message about unexpected arguments that are no options."""
+    is added to a message about unexpected arguments that are no options. The folder of an ensemble
+    is replaced by its first run, and the other members come first in `ensemble`."""
     named: Any = parse_options(options, arguments, prog, remedy=remedy)
-    changes: dict[str, Any] = {"search": RunFolder(named.run).experiment().search}
-    if hasattr(named, "ensemble"):
+    takes_ensemble = hasattr(named, "ensemble")
+    run = members_of(named.run)[0] if takes_ensemble else named.run
+    changes: dict[str, Any] = {"search": RunFolder(run).experiment().search}
+    if takes_ensemble:
         changes["ensemble"] = ()  # the option appends to its default
     default = replace(named, **changes)
     chosen: Any = parse_options(options, arguments, prog, default)
+    if takes_ensemble:
+        run, *rest = all_members((chosen.run, *chosen.ensemble))
+        chosen = replace(chosen, run=run, ensemble=tuple(rest))
     search = chosen.search
     if search.coverage_penalty and max(search.beam, getattr(chosen, "nbest", 1)) == 1:
         warn(str(Unused("search.coverage_penalty", ONE_HYPOTHESIS)))

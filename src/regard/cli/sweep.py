@@ -44,6 +44,7 @@ options:
 
 All other options are those of `regard train`, for all runs.
 """
+EXAMPLE = "regard sweep letters pairs.tsv --vary training.seed=1..5"
 OWN = {"--vary": "vary", "-o": "output", "--output": "output", "--workers": "workers"}
 OWN |= {"--threads": "threads", "--address": "address", "--gpus": "gpus"}
 
@@ -67,7 +68,11 @@ def run(arguments: list[str]) -> int:
     if {"-h", "--help"} & {*arguments} or not arguments:
         print(HELP)
         raise SystemExit(0 if arguments else UsageError.STATUS)
-    options = parse(arguments)
+    return train_jobs(parse(arguments))
+
+
+def train_jobs(options: Options) -> int:
+    """Train all combinations and print a table; return 1 if a training failed."""
     from regard.studies.sweep import INTERRUPTED, is_done, jobs_of, rows_of, sweep
 
     jobs = jobs_of(options.vary, options.output)
@@ -135,8 +140,9 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def parse(arguments: list[str]) -> Options:
-    """Return the options of a sweep; all other arguments are for `regard train`."""
+def parse(arguments: list[str], command: str = "sweep", example: str = EXAMPLE) -> Options:
+    """Return the options of a sweep; all other arguments are for `regard train`. Messages name the
+    command and have the example."""
     values: dict[str, list[str]] = {name: [] for name in OWN.values()}
     rest: list[str] = []
     words = iter(arguments)
@@ -147,19 +153,16 @@ def parse(arguments: list[str]) -> Options:
             continue
         value = value if equals else next(words, "")
         if not value or value.startswith("--"):
-            raise UsageError(f"{flag} has no value; `regard sweep --help` lists the options")
+            raise UsageError(f"{flag} has no value; `regard {command} --help` lists the options")
         values[OWN[flag]].append(value)
     if not rest or rest[0].startswith("-"):
-        raise UsageError(
-            "name the recipe first, as in `regard sweep letters pairs.tsv --vary "
-            "training.seed=1..5`"
-        )
+        raise UsageError(f"name the recipe first, as in `{example}`")
     if "--resume" in rest:
-        raise UsageError("--resume is not needed: repeat the command to continue a sweep")
+        raise UsageError(f"--resume is not needed: repeat the command to continue the {command}")
     if values["gpus"] and not values["address"]:
         raise UsageError("--gpus is for Ray: name a cluster with --address")
     name = run_name(Path(data_after_recipe(rest) or "")) or Path(rest[0]).stem
-    output = values["output"][-1] if values["output"] else f"sweeps/{name}"
+    output = values["output"][-1] if values["output"] else f"{command}s/{name}"
     return Options(
         vary=tuple(values["vary"]),
         output=Path(output),

@@ -25,6 +25,7 @@ from regard.device import device_named
 from regard.errors import UserError
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
+from regard.runs.ensemble import all_members
 from regard.search import Limits
 from regard.tasks.arguments import check_pairs, check_texts, search_of, sections_of
 from regard.tasks.display import describe_model
@@ -69,11 +70,12 @@ class TranslationModel:
 
     @classmethod
     def load(cls, run: str | Path, *others: str | Path, device: str = "auto") -> TranslationModel:
-        """Load a run folder, or several runs as an ensemble that searches as the first run does.
+        """Load a run folder, or several runs or an ensemble's folder as an ensemble that searches
+        as the first run does.
 
         UserError if a folder is no run, or if the vocabularies differ."""
         place = device_named(device)
-        first, *rest = [TranslationRun.load(Path(path)) for path in (run, *others)]
+        first, *rest = [TranslationRun.load(path) for path in all_members((run, *others))]
         if not rest:
             return cls(first.experiment, first.tokenizers, first.model.to(place))
         for other in rest:

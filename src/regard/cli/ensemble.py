@@ -1,0 +1,90 @@
+"""`regard ensemble`: train the members of an ensemble."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from regard.cli import sweep, train
+from regard.cli.output import say
+from regard.errors import UsageError, UserError
+
+HELP = """\
+usage: regard ensemble RECIPE [FILE] [OPTIONS]
+
+Train a recipe once for each member of an ensemble, with different seeds and side by side. The folder
+of the ensemble takes the place of a run in the commands translate, evaluate, score and plot, and in
+regard.load. Repeat the command to continue an interrupted training, or with more members to extend
+the ensemble.
+
+examples:
+  regard ensemble letters pairs.tsv
+  regard ensemble g2p pairs.tsv --members 3 -o ensembles/greek
+
+options:
+  --members NUMBER      Number of members, with the seeds training.seed, training.seed + 1, ... [5]
+  -o, --output FOLDER   Folder of the ensemble. [ensembles/NAME]
+  --workers NUMBER      Number of trainings at a time. [number of cores / threads]
+  --threads NUMBER      Number of threads of each training. [1]
+  -h, --help            Show this help.
+
+All other options are those of `regard train`, for all members.
+"""
+EXAMPLE = "regard ensemble letters pairs.tsv --members 5"
+MEMBERS = "--members"
+NUM_MEMBERS = 5
+MAX_MEMBERS = 100
+
+
+def run(arguments: list[str]) -> int:
+    """Train all members and write the folder of the ensemble; return 1 if a training failed."""
+    if {"-h", "--help"} & {*arguments} or not arguments:
+        print(HELP)
+        raise SystemExit(0 if arguments else UsageError.STATUS)
+    number, rest = _num_members(arguments)
+    options = sweep.parse(rest, "ensemble", EXAMPLE)
+    if options.vary or options.address or options.gpus:
+        raise UsageError(
+            "--vary, --address and --gpus are for `regard sweep`: the members of an ensemble differ "
+            "in their seeds only"
+        )
+    messages: list[str] = []
+    experiment = train.parse(list(options.arguments), messages.append).experiment
+    if experiment.data.task != "translate":
+        raise UserError(
+            f"data.task is {experiment.data.task}: expected translate, as only models that translate "
+            "can be an ensemble; `regard sweep` trains others with several seeds"
+        )
+    first = experiment.training.seed
+    seeds = f"training.seed={first}..{first + number - 1}"
+    options = replace(options, vary=(seeds,))
+    status = sweep.train_jobs(options)
+    if status:
+        return status
+    from regard.runs.ensemble import save_ensemble
+    from regard.studies.sweep import jobs_of
+
+    save_ensemble(
+        options.output, [job.folder.name for job in jobs_of(options.vary, options.output)]
+    )
+    folder = shlex.quote(str(options.output))
+    say(f"ensemble of {number}: regard evaluate {folder}    regard translate {folder}")
+    return 0
+
+
+def _num_members(arguments: list[str]) -> tuple[int, list[str]]:
+    """Return the number of members and the other arguments. UsageError for any other value than a
+    whole number from 2."""
+    number, rest = str(NUM_MEMBERS), []
+    words = iter(arguments)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag == MEMBERS:
+            number = value if equals else next(words, "")
+        else:
+            rest.append(word)
+    if not number.isdecimal() or not 2 <= int(number) <= MAX_MEMBERS:
+        raise UsageError(
+            f"{MEMBERS} is {number!r}: expected a whole number from 2 to {MAX_MEMBERS}"
+        )
+    return int(number), rest

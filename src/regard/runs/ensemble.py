@@ -1,0 +1,42 @@
+"""Folder of an ensemble: its runs, and `ensemble.json` with their names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from regard.errors import UserError
+from regard.files import whole
+
+ENSEMBLE = "ensemble.json"
+
+
+def save_ensemble(folder: Path, names: Sequence[str]) -> None:
+    """Write the names of the members, which are run folders in this folder."""
+    with whole(folder / ENSEMBLE) as unfinished:
+        unfinished.write_text(json.dumps({"members": list(names)}, indent=1), encoding="utf-8")
+
+
+def members_of(path: str | Path) -> tuple[Path, ...]:
+    """Return the run folders of an ensemble, or the path itself if it is no ensemble. UserError
+    for a damaged `ensemble.json`."""
+    folder = Path(path)
+    file = folder / ENSEMBLE
+    try:
+        names = json.loads(file.read_text(encoding="utf-8"))["members"]
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise ValueError
+    except (FileNotFoundError, NotADirectoryError):
+        return (folder,)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f'{file} is damaged: expected {{"members": [names of run folders]}}; repeat the '
+            "command `regard ensemble` that made it, which trains nothing again"
+        ) from error
+    return tuple(folder / name for name in names)
+
+
+def all_members(paths: Iterable[str | Path]) -> tuple[Path, ...]:
+    """Return the runs of several runs or ensembles, in their order."""
+    return tuple(member for path in paths for member in members_of(path))

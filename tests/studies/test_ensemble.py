@@ -1,0 +1,127 @@
+"""`regard ensemble`: members, their folder, and the commands that take it."""
+
+import json
+import shutil
+
+import pytest
+
+import regard as package
+from regard.cli.main import run as regard
+from regard.errors import UserError
+from regard.runs.ensemble import ENSEMBLE, all_members, members_of, save_ensemble
+
+TINY = ["copy", "--data.synthetic-size", "100", "--model.size", "8", "--training.updates", "2"]
+SEEDS = ["training.seed=7", "training.seed=8"]
+
+
+def in_this_process(words, job, num_threads, stopped):
+    """The command of a job, without a process of its own."""
+    return "" if regard(list(words)) == 0 else "failed"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ensembles") / "first"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("regard.studies.sweep._run", in_this_process)
+        words = ["ensemble", *TINY, "--members", "2", "--training.seed=7", "--workers", "1"]
+        assert regard([*words, "-o", str(folder)]) == 0
+    return folder
+
+
+def test_members_differ_in_their_seeds(folder):
+    assert json.loads((folder / ENSEMBLE).read_text()) == {"members": SEEDS}
+    weights = [(folder / seed / "model.safetensors").read_bytes() for seed in SEEDS]
+    assert weights[0] != weights[1]
+    splits = [(folder / seed / "test.tsv").read_bytes() for seed in SEEDS]
+    assert splits[0] == splits[1]
+
+
+def test_the_folder_is_the_ensemble_of_its_members(folder):
+    moved = shutil.copytree(folder, folder.parent / "moved")
+    texts = ["a b c", "d d", "e f a b"]
+    expected = package.load(*(folder / seed for seed in SEEDS))
+    model = package.load(moved)
+    assert "ensemble of 2" in repr(model)
+    for ours, theirs in zip(model.translate(texts), expected.translate(texts), strict=True):
+        assert (ours.text, ours.score) == (theirs.text, theirs.score)
+        assert len(ours.trace.maps("cross")) == 2
+    three = package.load(moved, folder / SEEDS[0])
+    assert "ensemble of 3" in repr(three)
+
+
+def test_commands_take_the_folder(folder, tmp_path, capsys):
+    pairs, texts = tmp_path / "pairs.tsv", tmp_path / "in.txt"
+    pairs.write_text("a b\ta b\n")
+    texts.write_text("a b c\n")
+    runs = [str(folder / seed) for seed in SEEDS]
+    for name, *rest in (
+        ["translate", str(texts)],
+        ["plot", "a b"],
+        ["score", str(pairs)],
+        ["evaluate", str(pairs)],
+    ):
+        outputs = []
+        for words in ([str(folder), *rest], [runs[0], *rest, "--ensemble", runs[1]]):
+            assert regard([name, *words]) == 0
+            outputs.append(capsys.readouterr().out)
+        assert outputs[0] == outputs[1]
+    entries = json.loads((folder / SEEDS[0] / "results.json").read_text())[str(pairs.resolve())]
+    assert [each["ensemble"] for each in entries] == [[str((folder / SEEDS[1]).resolve())]]
+
+
+def test_members_are_added(folder, capsys, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    longer = shutil.copytree(folder, folder.parent / "longer")
+    first = (longer / SEEDS[0] / "model.safetensors").stat().st_mtime_ns
+    words = ["ensemble", *TINY, "--training.seed=7", "-o", str(longer), "--workers=1"]
+    assert regard([*words, "--members=3"]) == 0
+    assert (longer / SEEDS[0] / "model.safetensors").stat().st_mtime_ns == first
+    assert [path.name for path in members_of(longer)] == [*SEEDS, "training.seed=9"]
+    assert "regard evaluate" in capsys.readouterr().out
+
+
+def test_an_ensemble_with_a_member_that_failed_is_not_written(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", lambda *_: "no space left")
+    assert regard(["ensemble", *TINY, "--workers", "1", "-o", str(tmp_path / "new")]) == 1
+    assert not (tmp_path / "new" / ENSEMBLE).exists()
+    assert "training.seed=5 failed: no space left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["copy", "--members", "1"], 2, "--members is '1': expected a whole number from 2 to 100"),
+        (["copy", "--members", "many"], 2, "--members is 'many'"),
+        (["copy", "--members"], 2, "--members is ''"),
+        (["copy", "--vary", "training.seed=1,2"], 2, "--vary, --address and --gpus are for"),
+        (["copy", "--resume"], 2, "repeat the command to continue the ensemble"),
+        (["--members", "3"], 2, "name the recipe first, as in `regard ensemble letters"),
+        (["drinks"], 1, "data.task is classify: expected translate"),
+        (["copy", "--workers"], 2, "`regard ensemble --help` lists the options"),
+    ],
+)
+def test_mistakes_are_one_line(words, status, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert regard(["ensemble", *words]) == status
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_lists_the_options(capsys):
+    with pytest.raises(SystemExit) as ended:
+        regard(["ensemble", "--help"])
+    assert ended.value.code == 0
+    assert "--members NUMBER" in capsys.readouterr().out
+
+
+def test_a_run_is_its_own_member_and_a_damaged_file_is_named(tmp_path):
+    assert all_members([tmp_path / "gone", str(tmp_path)]) == (tmp_path / "gone", tmp_path)
+    save_ensemble(tmp_path, ["one", "two"])
+    assert members_of(tmp_path) == (tmp_path / "one", tmp_path / "two")
+    for text in ("", "{}", "[]", '{"members": []}', '{"members": [1]}', '{"members": 3}'):
+        (tmp_path / ENSEMBLE).write_text(text)
+        with pytest.raises(UserError, match=r"ensemble.json is damaged: expected"):
+            members_of(tmp_path)
