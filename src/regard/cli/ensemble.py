@@ -12,10 +12,9 @@ from regard.errors import UsageError, UserError
 HELP = """\
 usage: regard ensemble RECIPE [FILE] [OPTIONS]
 
-Train a recipe once for each member of an ensemble, with different seeds and side by side. The folder
-of the ensemble takes the place of a run in the commands translate, evaluate, score and plot, and in
-regard.load. Repeat the command to continue an interrupted training, or with more members to extend
-the ensemble.
+Train a recipe once for each member of an ensemble, with different seeds and side by side. The
+folder of the ensemble takes the place of a run in translate, evaluate, score, plot and regard.load.
+Repeat the command to continue an interrupted training, or with more members to extend the ensemble.
 
 examples:
   regard ensemble letters pairs.tsv
@@ -45,15 +44,15 @@ def run(arguments: list[str]) -> int:
     options = sweep.parse(rest, "ensemble", EXAMPLE)
     if options.vary or options.address or options.gpus:
         raise UsageError(
-            "--vary, --address and --gpus are for `regard sweep`: the members of an ensemble differ "
-            "in their seeds only"
+            "--vary, --address and --gpus are for `regard sweep`: the members of an ensemble "
+            "differ in their seeds only"
         )
     messages: list[str] = []
     experiment = train.parse(list(options.arguments), messages.append).experiment
     if experiment.data.task != "translate":
         raise UserError(
-            f"data.task is {experiment.data.task}: expected translate, as only models that translate "
-            "can be an ensemble; `regard sweep` trains others with several seeds"
+            f"data.task is {experiment.data.task}: expected translate, as only models that "
+            "translate can be an ensemble; `regard sweep` trains others with several seeds"
         )
     first = experiment.training.seed
     seeds = f"training.seed={first}..{first + number - 1}"
