@@ -218,6 +218,8 @@ def _report(
             f"BLEU is only in results.json: it counts groups of {MIN_WORDS} words, and references "
             f"have {num_words:.1f} on average"
         )
+    for worse in evaluation.slices:
+        print(worse)
     if labels:
         show.confusion(evaluation.confusion(labels))
     for output in evaluation.outputs[:num_examples]:

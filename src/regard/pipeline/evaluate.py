@@ -75,5 +75,6 @@ def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
 
 
 def _options(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry without its scores and outputs."""
-    return {name: value for name, value in entry.items() if name not in ("scores", "outputs")}
+    """Return an entry without its scores, slices and outputs."""
+    results = ("scores", "slices", "outputs")
+    return {name: value for name, value in entry.items() if name not in results}

@@ -14,6 +14,7 @@ from regard.data.files.tables import TableSettings
 from regard.data.text.tokenizer import Tokenizer
 from regard.metrics.classification import Confusion
 from regard.metrics.metric import MetricScore
+from regard.metrics.slices import Slice
 from regard.runs.progress import OnProgress
 from regard.runs.table_settings import FORMAT, columns, settings_for
 
@@ -95,6 +96,8 @@ class Evaluation:
     """Options that the scores depend on, by their names in results.json."""
     left_out: tuple[str, ...] = ()
     """Messages about pairs that were not scored."""
+    slices: tuple[Slice, ...] = ()
+    """Slices on which the outputs are worse than the other outputs."""
 
     def confusion(self, labels: Sequence[str]) -> Confusion:
         """Return the number of predictions of each label for each true label."""

@@ -48,4 +48,6 @@ def evaluate(
         scores += scenes.scores()
     settings = {"search": asdict(search), "left_out": left_out}
     named = {captioner.sources.name_of(name): captions for name, captions in read.items()}
-    return Evaluation(len(pairs), scores, scored_outputs(named, texts), settings, left_out)
+    slices = scenes.slices() if scenes is not None else ()
+    outputs = scored_outputs(named, texts)
+    return Evaluation(len(pairs), scores, outputs, settings, left_out, slices)

@@ -11,6 +11,7 @@ import numpy as np
 
 from regard.data.generated.scenes import NUMBERS, Claim, Scene, claims, is_true
 from regard.metrics.metric import MetricScore
+from regard.metrics.slices import Feature, Slice, find_slices
 from regard.shapes import Float
 from regard.tasks.generation import GeneratedText
 
@@ -51,6 +52,12 @@ class SceneScores:
                 if block.kind == "image":
                     weights = block.weights.mean(axis=(0, 1))
                     self.add_attention(scene, caption.text, weights, trace.target.words)
+
+    def slices(self) -> tuple[Slice, ...]:
+        """Return the numbers of shapes on which captions are true less often than elsewhere."""
+        numbers = [number for number, true in self._true.items() for _ in true]
+        true = [100.0 * each for each in chain(*self._true.values())]
+        return find_slices(true, [Feature("scenes of {} shapes", numbers)], "true")
 
     def scores(self) -> tuple[MetricScore, ...]:
         """Return the percentage of true captions, for all scenes and by number of shapes, and the

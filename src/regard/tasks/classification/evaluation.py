@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from regard.data.examples import Pair
 from regard.data.labels.targets import Labels, describe_unseen
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS
+from regard.metrics.slices import Feature, Slice, find_slices
+from regard.names import SourceKind
 from regard.runs.progress import OnProgress
 from regard.tasks.classification.inputs import placed
 from regard.tasks.classification.model import ClassificationModel
@@ -36,9 +38,25 @@ def evaluate(
     targets = [pair.target for pair in pairs]
     metrics = LABEL_METRICS if classifier.labels else NUMBER_METRICS
     scores = tuple(metric.compute(texts, targets) for metric in metrics)
-    outputs = (
+    outputs = tuple(
         ScoredOutput(pair.source, text, (pair.target,))
         for pair, text in zip(pairs, texts, strict=True)
     )
     left_out = describe_unseen(unseen, len(pairs), "examples count as wrong")
-    return Evaluation(len(pairs), scores, tuple(outputs), left_out=left_out)
+    slices = worse_slices(outputs, classifier.data.source) if classifier.labels else ()
+    return Evaluation(len(pairs), scores, outputs, left_out=left_out, slices=slices)
+
+
+def worse_slices(outputs: Sequence[ScoredOutput], kind: SourceKind) -> tuple[Slice, ...]:
+    """Return the lengths and labels on which the accuracy is lower than elsewhere. Items have no
+    length that is counted."""
+    labels = [output.references[0] for output in outputs]
+    correct = [
+        100.0 * (output.text == label) for output, label in zip(outputs, labels, strict=True)
+    ]
+    features = [Feature("label {}", labels)]
+    if kind != "items":
+        noun = "words" if kind == "text" else "positions"
+        lengths = [len(output.source.split()) for output in outputs]
+        features.append(Feature(f"sources of {{}} {noun}", lengths))
+    return find_slices(correct, features, "accuracy")

@@ -18,6 +18,7 @@ from regard.tasks.evaluation import (
     scored_outputs,
 )
 from regard.tasks.translation.model import TranslationModel
+from regard.tasks.translation.slices import worse_slices
 
 log = logging.getLogger(__name__)
 
@@ -74,4 +75,6 @@ def evaluate(
         "tokenized": options.tokenized,
         "ensemble": options.ensemble,
     }
-    return Evaluation(len(pairs), scores, scored_outputs(references, texts), settings)
+    outputs = scored_outputs(references, texts)
+    slices = worse_slices(translator, outputs)
+    return Evaluation(len(pairs), scores, outputs, settings, slices=slices)
