@@ -73,3 +73,17 @@ def test_true_captions_are_counted_by_number_of_shapes():
     assert by_name["true, 1 shape"] == (pytest.approx(200 / 3), "scenes:3")
     assert by_name["true, 2 shapes"] == (0, "scenes:1")
     assert "true, 3 shapes" not in by_name
+
+
+def test_numbers_of_shapes_with_fewer_true_captions_are_a_slice():
+    scores, text = SceneScores(), "a large red circle at the top left"
+    single = Scene.of("large red circle top left")
+    for number in range(80):
+        scores.add(SCENE if number < 40 else single, text)
+    (worse,) = scores.slices()
+    assert (worse.name, worse.num) == ("scenes of 2 shapes", 40)
+    assert (worse.metric, worse.score, worse.others) == ("true", 0, 100)
+    even_scores = SceneScores()
+    for number in range(80):
+        even_scores.add(SCENE if number < 40 else single, "nonsense")
+    assert even_scores.slices() == ()
