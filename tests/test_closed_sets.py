@@ -345,6 +345,10 @@ SETS = {
         ("attention normaliser",),
         ("attention.md normaliser",),
     ),
+    "CountAnswer": Uses(
+        {"counting": strings("tasks/counting/test_counting")},
+        reason="an option of main.py; docs/counting.md explains it",
+    ),
     "AttentionScope": Uses(
         {
             "attention": test_attention_kinds.SCOPES,

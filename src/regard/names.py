@@ -127,6 +127,8 @@ NORMALISER_EXPLANATIONS: Mapping[str, str] = {
     "scaled_softmax": "softmax times the number of keys",
 }
 """Explanation of each normaliser for help, if its name needs one."""
+CountAnswer = Literal["class", "number"]
+"""Answers of the counting model: the most probable of the counts 0 to max_len, or a number."""
 AttentionScope = Literal["global", "local_m", "local_p"]
 Sampling = Literal["soft", "hard"]
 """Contexts: the weighted mean of the values, or one sampled value."""

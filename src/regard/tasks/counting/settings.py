@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from regard.errors import UserError
-from regard.names import NormaliserName
+from regard.names import CountAnswer, NormaliserName
 
 MAX_LETTERS = 26
 LARGEST = 2**63 - 1
@@ -16,8 +16,6 @@ BATCHES_AHEAD = 20
 """Training batches drawn at once."""
 
 
-CountAnswer = Literal["class", "number"]
-"""Answers of the model: the most probable class of the counts 0 to max_len, or a number."""
 CHOICES = {"answer": get_args(CountAnswer), "normaliser": get_args(NormaliserName)}
 """Values of the settings that are names."""
 
