@@ -67,10 +67,12 @@ def attention_maps(config):
 
 def sums_to_one(model, kind):
     """Whether the weights of a kind of attention sum to one."""
-    if any(isinstance(module, Predictive) for module in model.modules()):
-        return kind not in ("cross", "image")
-    normalisers = [getattr(module, "normaliser", None) for module in model.modules()]
-    return not any(isinstance(each, (Sigmoid, ScaledSoftmax)) for each in normalisers)
+    part = model.encoder if kind == "encoder" else model.decoder
+    normalisers = [getattr(module, "normaliser", None) for module in part.modules()]
+    if any(isinstance(each, (Sigmoid, ScaledSoftmax)) for each in normalisers):
+        return False
+    is_predictive = any(isinstance(module, Predictive) for module in part.modules())
+    return not is_predictive or kind not in ("cross", "image")
 
 
 WIRINGS = (
