@@ -323,9 +323,9 @@ def test_returning_weights_changes_no_output(model, source, inputs, expected):
         assert block.scores.shape == block.weights.shape
         sums = block.weights.sum(dim=-1)
         assert block.weights.ge(0).all()
+        if block.kind == "encoder":  # through a window, padding may see nothing but padding
+            sums = sums.transpose(1, 3)[source.mask]
         if sums_to_one(model, block.kind):
-            if block.kind == "encoder":  # through a window, padding may see nothing but padding
-                sums = sums.transpose(1, 3)[source.mask]
             torch.testing.assert_close(sums, torch.ones_like(sums))
         else:
             assert sums.gt(0).all()
