@@ -73,6 +73,8 @@ HeadKind = Literal["last", "mean", "attention"]
 CellKind = Literal["elman", "gru", "lstm"]
 Wiring = Literal["bahdanau", "luong", "plain"]
 """Order of a recurrent decoder: attend, then update; update, then attend; or no attention."""
+ConnectionKind = Literal["none", "residual"]
+"""Connections past the layers of a recurrent stack."""
 BridgeKind = Literal["copy", "linear", "zero"]
 OutputKind = Literal["linear", "tanh", "deep", "summed"]
 FeedingKind = Literal["none", "context", "attentional"]

@@ -47,6 +47,7 @@ def attending(**values):
 KINDS = {
     "luong": RECURRENT,
     "bahdanau": configs.changed(RECURRENT, wiring="bahdanau", cell="lstm", layers=2),
+    "residual": configs.recurrent(size=8, layers=3, connections="residual", bidirectional=True),
     "plain": configs.recurrent(**SMALL, wiring="plain", cell="gru"),
     "dot": attending(score="dot"),
     "local_m": attending(score="additive", scope="local_m", window=2),

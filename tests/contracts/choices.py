@@ -11,6 +11,7 @@ from regard.names import (
     AttentionScope,
     BridgeKind,
     CellKind,
+    ConnectionKind,
     CopyKind,
     HistoryScoreName,
     NormaliserName,
@@ -98,7 +99,8 @@ RECURRENT = {
     "intra_attention": (False, True),
     "gate": (False, True),
     "bridge": members(BridgeKind, "linear"),
-    "layers": (1, 2),
+    "layers": (1, 2, 4),
+    "connections": members(ConnectionKind, "none"),
     "bidirectional": (False, True),
 }
 TRANSFORMERS = {
@@ -122,6 +124,7 @@ CAPTIONERS = {
     "luong": dict(wiring="luong", feeding="context", attention=dict(size=11)),
     "two layers": dict(layers=2, cell="gru", memory_vectors=3, intra_attention=True),
     "plain": dict(wiring="plain", gate=False),
+    "residual": dict(layers=3, connections="residual"),
     **{kind: dict(decoder=kind) for kind in KINDS["caption"]["decoder"] if kind != "recurrent"},
     "grid features": dict(encoder="backbone", name="vit", attention=dict(size=11)),
 }

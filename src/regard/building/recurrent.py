@@ -12,7 +12,8 @@ from regard.building.memories import context_size, key_size, value_size
 from regard.config import RecurrentDecoderConfig
 from regard.config.checks import require_resolved
 from regard.errors import UserError
-from regard.layers.recurrent.stack import RecurrentStack
+from regard.layers.recurrent.residual_stack import FIRST_RESIDUAL, ResidualStack
+from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.recurrent import decoders
 from regard.models.recurrent.attention import (
     CrossAttention,
@@ -159,14 +160,11 @@ def _input_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding: 
     return require_resolved(config.embedding) + context
 
 
-def _build_stack(config: RecurrentDecoderConfig, input_size: int) -> RecurrentStack:
-    return RecurrentStack(
-        config.cell,
-        input_size,
-        require_resolved(config.size),
-        config.layers,
-        dropout=require_resolved(config.dropout),
-    )
+def _build_stack(config: RecurrentDecoderConfig, input_size: int) -> Stack:
+    size, dropout = require_resolved(config.size), require_resolved(config.dropout)
+    if config.connections == "none" or config.layers <= FIRST_RESIDUAL:
+        return RecurrentStack(config.cell, input_size, size, config.layers, dropout=dropout)
+    return ResidualStack(config.cell, input_size, size, config.layers, dropout=dropout)
 
 
 def _build_feeding(

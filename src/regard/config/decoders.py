@@ -25,6 +25,7 @@ from regard.errors import UserError
 from regard.names import (
     BridgeKind,
     CellKind,
+    ConnectionKind,
     FeedingKind,
     OutputKind,
     QueryKind,
@@ -67,6 +68,8 @@ class RecurrentDecoderConfig:
     """Size of the token embeddings. Default: the size of the states."""
     layers: Layers = 1
     """Number of layers."""
+    connections: ConnectionKind = "none"
+    """Connections past the layers: none, or residual from the third layer on (Wu et al. 2016)."""
     bridge: BridgeKind = "linear"
     """First state: the encoder's last state (copy), a linear layer and tanh over it (linear), or
     zeros (zero). An encoder without a last state gives the mean of its states."""
@@ -173,6 +176,8 @@ class RecurrentDecoderConfig:
     @property
     def unused(self) -> Iterator[tuple[str, str]]:
         """Fields that are set and have no effect, each with the reason."""
+        if self.connections == "residual" and self.layers < 3:
+            yield "connections", "residual connections begin with the third layer"
         if not self.attends:
             if self.attention != DecoderAttentionConfig():
                 yield "attention", "the wiring plain has no attention"

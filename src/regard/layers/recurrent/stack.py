@@ -13,6 +13,7 @@ from regard.fast_path import is_exactly
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import layers as single
 from regard.layers.recurrent.cells import CellState
+from regard.layers.recurrent.checks import check_inputs, check_mask, check_state
 from regard.layers.recurrent.layers import LAYERS
 from regard.layers.recurrent.lengths import padded_lengths
 from regard.names import CellKind
@@ -110,7 +111,7 @@ class RecurrentStack(nn.Module):
             states, end = run(layer, below, first)
             layers.append(states)
             ends.append(end)
-        return _output(layers, ends)
+        return stack_output(layers, ends)
 
     def step(
         self,
@@ -134,7 +135,7 @@ class RecurrentStack(nn.Module):
             last = CellState(hidden[:, number], None if cell is None else cell[:, number])
             ends.append(step(layer, below, last))
             below = ends[-1].hidden
-        return _output([end.hidden[:, None] for end in ends], ends)
+        return stack_output([end.hidden[:, None] for end in ends], ends)
 
     def encode(
         self,
@@ -150,13 +151,8 @@ class RecurrentStack(nn.Module):
         Both directions skip padding, which has zero states. ValueError if padding comes before a
         real position, a sequence has no real position, or shapes, lengths or devices do not
         fit."""
-        self._check_inputs(inputs, 3)
-        shape, device = inputs.shape[:2], inputs.device
-        if mask.dtype != torch.bool or mask.shape != shape or mask.device != device:
-            raise ValueError(
-                f"mask: expected bool (True = a real position) of shape {tuple(shape)} on "
-                f"{device}, got {mask.dtype} of shape {tuple(mask.shape)} on {mask.device}"
-            )
+        check_inputs(inputs, 3, self.input_size, self.layers[0])
+        check_mask(inputs, mask)
         padded = padded_lengths(mask, lengths)
         run = single.scan_sequences if self._scans(inputs) else single.torch_sequences
         layers: list[Tensor] = []
@@ -166,34 +162,11 @@ class RecurrentStack(nn.Module):
             states, end = run(layer, below, mask, padded)
             layers.append(states)
             ends.append(end)
-        return _output(layers, ends)
-
-    def _check_inputs(self, inputs: Tensor, num_axes: int) -> None:
-        size = self.input_size
-        if inputs.dim() != num_axes or inputs.size(-1) != size:
-            axes = ("batch", "position", "input")[: num_axes - 1]
-            raise ValueError(
-                f"inputs: expected ({', '.join(axes)}, {size}), got shape {tuple(inputs.shape)}"
-            )
-        weight = getattr(self.layers[0], "weight_ih_l0", None)  # a replaced layer may have none
-        if isinstance(weight, Tensor) and weight.device != inputs.device:
-            raise ValueError(
-                f"inputs: expected a tensor on {weight.device} as the weights, got one on "
-                f"{inputs.device}"
-            )
+        return stack_output(layers, ends)
 
     def _check(self, inputs: Tensor, num_axes: int, hidden: Tensor, cell: Tensor | None) -> None:
-        self._check_inputs(inputs, num_axes)
-        state, device = (inputs.size(0), self.num_layers, self.hidden_size), inputs.device
-        for name, tensor in (("hidden", hidden), ("cell", cell)):
-            if tensor is not None and (tensor.shape != state or tensor.device != device):
-                raise ValueError(
-                    f"{name}: expected (batch, layer, hidden) = {state} on {inputs.device}, got "
-                    f"{tuple(tensor.shape)} on {tensor.device}"
-                )
-        if (cell is None) == (self.kind == "lstm"):
-            came = "none" if cell is None else "one"
-            raise ValueError(f"cell: expected for an lstm alone, got {came} for {self.kind}")
+        check_inputs(inputs, num_axes, self.input_size, self.layers[0])
+        check_state(inputs, hidden, cell, self.kind, (self.num_layers, self.hidden_size))
 
     def _scans(self, inputs: Tensor) -> bool:
         """Whether `scan` computes the layers: if all layers are exactly PyTorch's, and the kernels
@@ -217,7 +190,8 @@ class RecurrentStack(nn.Module):
             yield from single.packable_weights(layer)
 
 
-def _output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:
+def stack_output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:
+    """Return the output of a stack, given the outputs and the last states of its layers."""
     cells = [end.cell for end in ends if end.cell is not None]
     return RecurrentOutput(
         tuple(layers),
