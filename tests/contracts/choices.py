@@ -75,6 +75,7 @@ def sums_to_one(model, kind):
 WIRINGS = (
     ("luong", "none"),
     ("bahdanau", "none"),
+    ("gnmt", "none"),
     ("luong", "context"),
     ("luong", "attentional"),
     ("plain", "none"),

@@ -24,6 +24,7 @@ from regard.models.recurrent.attention import (
 )
 from regard.models.recurrent.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
 from regard.models.recurrent.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
+from regard.models.recurrent.gnmt import GNMTDecoder
 from regard.models.recurrent.output import (
     DeepOutput,
     LinearOutput,
@@ -58,7 +59,7 @@ def build_recurrent_decoder(
         output = _build_output(config, encoder)
         embedding = make_embedding()
         feeding = _build_feeding(config, encoder, output)
-        stack = _build_stack(config, _input_size(config, encoder, feeding))
+        stack = _build_stack(config, encoder, feeding)
         bridge = _build_bridge(config, encoder)
     else:
         embedding = make_embedding()
@@ -66,12 +67,14 @@ def build_recurrent_decoder(
         output = _build_output(config, encoder)
         attention = _build_attention(config, encoder)
         feeding = _build_feeding(config, encoder, output)
-        stack = _build_stack(config, _input_size(config, encoder, feeding))
+        stack = _build_stack(config, encoder, feeding)
     parts = DecoderParts(embedding, stack, bridge, output, dropout=require_resolved(config.dropout))
     if attention is None:
         return decoders.PlainDecoder(parts)
     if config.wiring == "bahdanau":
         return decoders.BahdanauDecoder(parts, attention)
+    if config.wiring == "gnmt":
+        return GNMTDecoder(parts, attention)
     return decoders.LuongDecoder(parts, attention, feeding)
 
 
@@ -155,16 +158,21 @@ def _build_output(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Outp
 
 def _input_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding: Feeding) -> int:
     """Size of the vector that the recurrent layers read in a step."""
-    attends_first = config.wiring == "bahdanau"
+    attends_first = config.wiring in ("bahdanau", "gnmt")
     context = context_size(config, encoder) if attends_first else feeding.size
     return require_resolved(config.embedding) + context
 
 
-def _build_stack(config: RecurrentDecoderConfig, input_size: int) -> Stack:
-    size, dropout = require_resolved(config.size), require_resolved(config.dropout)
-    if config.connections == "none" or config.layers <= FIRST_RESIDUAL:
-        return RecurrentStack(config.cell, input_size, size, config.layers, dropout=dropout)
-    return ResidualStack(config.cell, input_size, size, config.layers, dropout=dropout)
+def _build_stack(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding: Feeding) -> Stack:
+    is_plain = config.connections == "none" or config.layers <= FIRST_RESIDUAL
+    return (RecurrentStack if is_plain else ResidualStack)(
+        config.cell,
+        _input_size(config, encoder, feeding),
+        require_resolved(config.size),
+        config.layers,
+        beside_size=context_size(config, encoder) if config.wiring == "gnmt" else 0,
+        dropout=require_resolved(config.dropout),
+    )
 
 
 def _build_feeding(

@@ -59,7 +59,8 @@ class RecurrentDecoderConfig:
     """Kind of decoder."""
     wiring: Wiring = "luong"
     """Order of a step: attend with the previous state, then update it (bahdanau); update the
-    state, then attend with it (luong); no attention (plain)."""
+    state, then attend with it (luong); as bahdanau, with the context as an input of every layer
+    (gnmt; Wu et al. 2016); no attention (plain)."""
     cell: CellKind = "lstm"
     """Recurrent cell."""
     size: Size | None = None
@@ -134,7 +135,7 @@ class RecurrentDecoderConfig:
         if names:
             raise UserError(
                 f"model.decoder.{names[0]} is set, but model.decoder.wiring plain has no "
-                "attention: set the wiring to bahdanau or luong, or leave the field out"
+                "attention: set the wiring to bahdanau, luong or gnmt, or leave the field out"
             )
 
     def _check_attention(self) -> None:

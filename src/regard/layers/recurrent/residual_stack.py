@@ -22,7 +22,7 @@ from regard.layers.recurrent.cells import CellState
 from regard.layers.recurrent.checks import check_beside, check_inputs, check_mask, check_state
 from regard.layers.recurrent.layers import LAYERS
 from regard.layers.recurrent.lengths import padded_lengths
-from regard.layers.recurrent.stack import RecurrentOutput, stack_output
+from regard.layers.recurrent.stack import RecurrentOutput, concatenated, stack_output
 from regard.names import CellKind
 from regard.shapes import Bool, Float, Tensor
 
@@ -41,8 +41,7 @@ class ResidualStack(nn.Module):
     hidden size, and the others forwards (section 3.2). Such a stack computes whole sequences only;
     the state after the last position has the layers above the first.
 
-    `beside_size` is the size of vectors that are concatenated to the inputs of every layer above
-    the first, as the context in the decoder of Wu et al. 2016."""
+    `beside_size` is that of `RecurrentStack`."""
 
     def __init__(
         self,
@@ -87,6 +86,22 @@ class ResidualStack(nn.Module):
         return self._run(
             inputs, beside, lambda number, layer, below: run(layer, below, first(number))
         )
+
+    def above(
+        self,
+        lowest: Float[Tensor, "batch position hidden"],
+        hidden: Float[Tensor, "batch layer hidden"],
+        cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch position beside"] | None = None,
+    ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
+        """Return the outputs of all layers of `forward`, given those of the lowest."""
+        run = single.scan_from if self._scans(lowest) else single.torch_from
+        first = _states(hidden, cell)
+
+        def run_above(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
+            return run(layer, below, first(number)) if number else (below, first(number))
+
+        return self._run(lowest, beside, run_above).outputs
 
     def step(
         self,
@@ -133,9 +148,7 @@ class ResidualStack(nn.Module):
         outputs: list[Tensor] = []
         ends = []
         for number, layer in enumerate(self.layers):
-            below = self.dropout(outputs[-1]) if number else inputs
-            if number and beside is not None:
-                below = torch.cat([below, beside.to(below.dtype)], dim=-1)
+            below = concatenated(self.dropout(outputs[-1]), beside) if number else inputs
             states, end = run_layer(number, layer, below)
             outputs.append(states + outputs[-1] if number >= FIRST_RESIDUAL else states)
             ends.append(end)

@@ -13,7 +13,7 @@ from regard.fast_path import is_exactly
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import layers as single
 from regard.layers.recurrent.cells import CellState
-from regard.layers.recurrent.checks import check_inputs, check_mask, check_state
+from regard.layers.recurrent.checks import check_beside, check_inputs, check_mask, check_state
 from regard.layers.recurrent.layers import LAYERS
 from regard.layers.recurrent.lengths import padded_lengths
 from regard.names import CellKind
@@ -41,14 +41,26 @@ class Stack(Protocol):
         inputs: Float[Tensor, "batch position input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch position beside"] | None = None,
     ) -> RecurrentOutput:
-        """Compute all positions from a state, forwards and without padding."""
+        """Compute all positions from a state, forwards and without padding. `beside` is
+        concatenated to the inputs of every layer above the lowest."""
+
+    def above(
+        self,
+        lowest: Float[Tensor, "batch position hidden"],
+        hidden: Float[Tensor, "batch layer hidden"],
+        cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch position beside"] | None = None,
+    ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
+        """Return the outputs of all layers, given those of the lowest."""
 
     def step(
         self,
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch beside"] | None = None,
     ) -> RecurrentOutput:
         """Compute a single position from a state. The output has one position."""
 
@@ -68,6 +80,9 @@ class RecurrentStack(nn.Module):
     a CPU with kernels the layers are computed by `scan`, elsewhere by PyTorch, with the same
     results. A replaced layer and a layer with hooks are called.
 
+    `beside_size` is the size of vectors that are concatenated to the inputs of every layer above
+    the lowest, as the context in the decoder of Wu et al. 2016.
+
     The GRU is PyTorch's: its reset gate multiplies the product, r * (U h + c). In Cho et al. 2014
     and in Bahdanau et al. 2015 (appendix A.1.1) it multiplies the last state, U (r * h)."""
 
@@ -78,6 +93,7 @@ class RecurrentStack(nn.Module):
         hidden_size: int,
         num_layers: int = 1,
         *,
+        beside_size: int = 0,
         dropout: float = 0.0,
         bidirectional: bool = False,
     ) -> None:
@@ -85,12 +101,13 @@ class RecurrentStack(nn.Module):
         self.kind = kind
         self.input_size = input_size
         self.num_layers = num_layers
+        self.beside_size = beside_size
         self.hidden_size = hidden_size
         self.size = hidden_size * (2 if bidirectional else 1)
         self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(
             LAYERS[kind](size, hidden_size, batch_first=True, bidirectional=bidirectional)
-            for size in [input_size] + [self.size] * (num_layers - 1)
+            for size in [input_size] + [self.size + beside_size] * (num_layers - 1)
         )
 
     def forward(
@@ -98,40 +115,59 @@ class RecurrentStack(nn.Module):
         inputs: Float[Tensor, "batch position input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch position beside"] | None = None,
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
-        self._check(inputs, 3, hidden, cell)
+        self._check(inputs, 3, hidden, cell, beside)
         run = single.scan_from if self._scans(inputs) else single.torch_from
         layers: list[Tensor] = []
         ends = []
         for number, layer in enumerate(self.layers):
-            below = self.dropout(layers[-1]) if layers else inputs
+            below = concatenated(self.dropout(layers[-1]), beside) if layers else inputs
             first = CellState(hidden[:, number], None if cell is None else cell[:, number])
             states, end = run(layer, below, first)
             layers.append(states)
             ends.append(end)
         return stack_output(layers, ends)
 
+    def above(
+        self,
+        lowest: Float[Tensor, "batch position hidden"],
+        hidden: Float[Tensor, "batch layer hidden"],
+        cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch position beside"] | None = None,
+    ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
+        """Return the outputs of all layers of `forward`, given those of the lowest."""
+        run = single.scan_from if self._scans(lowest) else single.torch_from
+        outputs = [lowest]
+        for number, layer in enumerate(self.layers[1:], start=1):
+            first = CellState(hidden[:, number], None if cell is None else cell[:, number])
+            below = concatenated(self.dropout(outputs[-1]), beside)
+            outputs.append(run(layer, below, first)[0])
+        return tuple(outputs)
+
     def step(
         self,
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch beside"] | None = None,
     ) -> RecurrentOutput:
         """Compute one step from a state: `forward` for a single position."""
-        self._check(inputs, 2, hidden, cell)
+        self._check(inputs, 2, hidden, cell, beside)
+        position = None if beside is None else beside[:, None]
         if not is_exactly(self, RecurrentStack) or not self.is_exact():
-            return self(inputs[:, None], hidden, cell)
+            return self(inputs[:, None], hidden, cell, position)
         if not self._has_kernel(inputs):
             step = single.torch_step
         elif torch.is_grad_enabled():
-            return self(inputs[:, None], hidden, cell)
+            return self(inputs[:, None], hidden, cell, position)
         else:
             step = single.scan_step
         below, ends = inputs, []
         for number, layer in enumerate(self.layers):
-            below = self.dropout(below) if number else below
+            below = concatenated(self.dropout(below), beside) if number else below
             last = CellState(hidden[:, number], None if cell is None else cell[:, number])
             ends.append(step(layer, below, last))
             below = ends[-1].hidden
@@ -164,9 +200,17 @@ class RecurrentStack(nn.Module):
             ends.append(end)
         return stack_output(layers, ends)
 
-    def _check(self, inputs: Tensor, num_axes: int, hidden: Tensor, cell: Tensor | None) -> None:
+    def _check(
+        self,
+        inputs: Tensor,
+        num_axes: int,
+        hidden: Tensor,
+        cell: Tensor | None,
+        beside: Tensor | None,
+    ) -> None:
         check_inputs(inputs, num_axes, self.input_size, self.layers[0])
         check_state(inputs, hidden, cell, self.kind, (self.num_layers, self.hidden_size))
+        check_beside(inputs, beside, self.beside_size)
 
     def _scans(self, inputs: Tensor) -> bool:
         """Whether `scan` computes the layers: if all layers are exactly PyTorch's, and the kernels
@@ -188,6 +232,13 @@ class RecurrentStack(nn.Module):
             return
         for layer in self.layers:
             yield from single.packable_weights(layer)
+
+
+def concatenated(
+    below: Float[Tensor, "*batch hidden"], beside: Float[Tensor, "*batch beside"] | None
+) -> Float[Tensor, "*batch _"]:
+    """Return the inputs of a layer: the outputs of the layer below, and the vectors beside them."""
+    return below if beside is None else torch.cat([below, beside.to(below.dtype)], dim=-1)
 
 
 def stack_output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:

@@ -4,6 +4,7 @@
 
     Bahdanau   c_t = attend(s_{t-1}, h)      s_t = RNN(s_{t-1}, [E y_{t-1}; c_t])
     Luong      s_t = RNN(s_{t-1}, [E y_{t-1}; fed_{t-1}])      c_t = attend(s_t, h)
+    GNMT       as Bahdanau, with c_t as an input of every layer of the RNN (gnmt.py)
     plain      s_t = RNN(s_{t-1}, E y_{t-1})                   no context
 
     features_t = output(s_t, c_t, E y_{t-1})      logits_t = W features_t
@@ -27,6 +28,7 @@ from regard.models.contracts import DecoderOutput, Memory
 from regard.models.memory import single_memory
 from regard.models.recurrent.attention import DecoderAttention, num_memories, start_attention
 from regard.models.recurrent.feeding import ContextFeeding, Feeding
+from regard.models.recurrent.gnmt import GNMTDecoder
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
 from regard.models.recurrent.queries import DecoderInputs
 from regard.models.recurrent.unrolling import FusedAttention, fused_attention, unroll, unroll_fused
@@ -237,4 +239,4 @@ class PlainDecoder(nn.Module):
         return DecoderOutput(self.parts.features(hidden, hidden[..., :0], embedded)), state
 
 
-RecurrentDecoder = BahdanauDecoder | LuongDecoder | PlainDecoder
+RecurrentDecoder = BahdanauDecoder | LuongDecoder | GNMTDecoder | PlainDecoder
