@@ -77,7 +77,7 @@ the context in every layer; or no attention."""
 ConnectionKind = Literal["none", "residual"]
 """Connections past the layers of a recurrent stack."""
 BridgeKind = Literal["copy", "linear", "zero"]
-OutputKind = Literal["linear", "tanh", "deep", "summed"]
+OutputKind = Literal["linear", "state", "tanh", "deep", "summed"]
 FeedingKind = Literal["none", "context", "attentional"]
 QueryKind = Literal["state", "first_layer", "input", "last_two", "same_position", "learned"]
 HeadQueryKind = Literal["learned", "last"]

@@ -48,6 +48,9 @@ KINDS = {
     "luong": RECURRENT,
     "bahdanau": configs.changed(RECURRENT, wiring="bahdanau", cell="lstm", layers=2),
     "residual": configs.recurrent(size=8, layers=3, connections="residual", bidirectional=True),
+    "gnmt": configs.recurrent(
+        size=8, layers=3, connections="residual", wiring="gnmt", query="first_layer", output="state"
+    ),
     "plain": configs.recurrent(**SMALL, wiring="plain", cell="gru"),
     "dot": attending(score="dot"),
     "local_m": attending(score="additive", scope="local_m", window=2),

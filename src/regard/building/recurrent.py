@@ -29,6 +29,7 @@ from regard.models.recurrent.output import (
     DeepOutput,
     LinearOutput,
     Output,
+    StateOutput,
     SummedOutput,
     TanhOutput,
 )
@@ -148,6 +149,8 @@ def _build_output(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Outp
     match config.output:
         case "linear":
             return LinearOutput(size, context)
+        case "state":
+            return StateOutput(size)
         case "tanh":
             return TanhOutput(size, context, size)
         case "deep":

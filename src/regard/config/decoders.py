@@ -75,8 +75,9 @@ class RecurrentDecoderConfig:
     """First state: the encoder's last state (copy), a linear layer and tanh over it (linear), or
     zeros (zero). An encoder without a last state gives the mean of its states."""
     output: OutputKind = "tanh"
-    """Layer before the logits: none (linear), Luong's tanh layer (tanh), Bahdanau's maxout layer
-    (deep), or the sum of input, state and context (summed; Xu et al. 2015)."""
+    """Layer before the logits: none, over state and context (linear) or over the state alone
+    (state); Luong's tanh layer (tanh), Bahdanau's maxout layer (deep), or the sum of input, state
+    and context (summed; Xu et al. 2015)."""
     feeding: FeedingKind = "none"
     """Vector that enters the next step with the wiring luong: none, the context, or the output of
     the layer before the logits (attentional)."""
@@ -118,6 +119,12 @@ class RecurrentDecoderConfig:
             raise UserError(
                 f"model.decoder.feeding is {self.feeding}, but model.decoder.wiring is "
                 f"{self.wiring}: only luong feeds a vector to the next step; set feeding to none"
+            )
+        if self.output == "state" and self.wiring == "luong":
+            raise UserError(
+                "model.decoder.output is state, but model.decoder.wiring is luong, whose state has "
+                "no part of the present context: set output to tanh, or the wiring to bahdanau or "
+                "gnmt"
             )
         if not self.attends:
             self._check_plain()

@@ -42,6 +42,7 @@ from regard.models.recurrent.output import (
     DeepOutput,
     LinearOutput,
     Output,
+    StateOutput,
     SummedOutput,
     TanhOutput,
 )
@@ -151,7 +152,8 @@ def _plain(stack: Stack) -> RecurrentStack:
     if not isinstance(stack, RecurrentStack):
         raise UserError(
             "--to onnx exports recurrent layers without connections past them, but this model has "
-            f"{type(stack).__name__}"
+            f"{type(stack).__name__}: train with model.encoder.connections and "
+            "model.decoder.connections none"
         )
     return stack
 
@@ -387,6 +389,8 @@ def _features(graph: Graph, output: Output, hidden: str, context: str | None, em
             return graph("Tanh", graph.flat_linear(joined, output.projection))
         case LinearOutput():
             return graph("Concat", *contexts, hidden, axis=1)
+        case StateOutput():
+            return hidden
 
 
 def _fed(feeding: Feeding, context: str | None, features: str) -> str:

@@ -97,6 +97,18 @@ def test_other_attention_runs_step_by_step(values):
     torch.testing.assert_close(model.decoder(INPUTS, memories).features, expected.features)
 
 
+@torch.no_grad()
+def test_features_can_be_the_top_output_alone():
+    """The projection to logits has the size of the states, as in the paper."""
+    ours, theirs = (make(output=output).double().eval() for output in ("state", "linear"))
+    assert ours.decoder.projection.in_features == 7
+    theirs.load_state_dict(
+        ours.state_dict() | {"decoder.parts.projection.weight": theirs.decoder.projection.weight}
+    )
+    features = [model.decoder(INPUTS, model.encode(SOURCE)).features for model in (ours, theirs)]
+    torch.testing.assert_close(features[0], features[1][..., 7:])
+
+
 def test_one_layer_is_bahdanaus_decoder():
     ours, theirs = (
         make(wiring=wiring, layers=1, query="state", connections="none", gate=True).double()
