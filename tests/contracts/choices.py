@@ -126,6 +126,7 @@ CAPTIONERS = {
     "two layers": dict(layers=2, cell="gru", memory_vectors=3, intra_attention=True),
     "plain": dict(wiring="plain", gate=False),
     "residual": dict(layers=3, connections="residual"),
+    "fast-forward": dict(layers=2, connections="fast_forward"),
     **{kind: dict(decoder=kind) for kind in KINDS["caption"]["decoder"] if kind != "recurrent"},
     "grid features": dict(encoder="backbone", name="vit", attention=dict(size=11)),
 }

@@ -106,3 +106,30 @@ def residual(
         ends.append(runs[0][1])
         below = states
     return outputs, ends
+
+
+def fast_forward(
+    layers: Sequence[Weights],
+    inputs: Sequence[np.ndarray],
+    *,
+    first: Sequence[State] | None = None,
+    beside: Sequence[np.ndarray] | None = None,
+    column: int | None = None,
+) -> tuple[list[list[np.ndarray]], list[np.ndarray], list[State]]:
+    """Return the states of every layer of a column, the gates of the highest, and the last states
+    (Zhou et al. 2016, section 3). Without the number of a column, all layers run forwards."""
+    outputs, ends, below = [], [], list(inputs)
+    for number, weights in enumerate(layers):
+        gates = input_gates(weights, below)
+        backwards = column is not None and (number + column) % 2 == 1
+        start = zeros(weights) if first is None else first[number]
+        states, end = run(weights, gates, start, backwards=backwards)
+        outputs.append(states)
+        ends.append(end)
+        below = [
+            np.concatenate([gate[: len(gate) // 2], state])
+            for gate, state in zip(gates, states, strict=True)
+        ]
+        if beside is not None:
+            below = [np.concatenate(pair) for pair in zip(below, beside, strict=True)]
+    return outputs, gates, ends

@@ -23,6 +23,7 @@ from regard.config import (
 )
 from regard.config.checks import require_resolved
 from regard.layers.convolution import ConvolutionStack
+from regard.layers.recurrent.fast_forward_stack import FastForwardStack
 from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.bag_of_words import EmbeddingEncoder
@@ -105,6 +106,15 @@ def _build_recurrent_encoder(
             if config.bidirectional:
                 sizes = (input_size, 2 * size, *[size] * (layers - 1))
                 num_summary_layers = layers - 1
+        case "fast_forward":
+            stack = FastForwardStack(
+                config.cell,
+                input_size,
+                size // 2 if config.bidirectional else size,
+                layers,
+                bidirectional=config.bidirectional,
+                dropout=dropout,
+            )
     encoder = RecurrentEncoder(embedding, stack, dropout=dropout)
     return BuiltEncoder(encoder, sizes, num_summary_layers)
 

@@ -12,6 +12,7 @@ from regard.building.memories import context_size, key_size, value_size
 from regard.config import RecurrentDecoderConfig
 from regard.config.checks import require_resolved
 from regard.errors import UserError
+from regard.layers.recurrent.fast_forward_stack import FastForwardStack
 from regard.layers.recurrent.residual_stack import FIRST_RESIDUAL, ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.recurrent import decoders
@@ -167,8 +168,12 @@ def _input_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding: 
 
 
 def _build_stack(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding: Feeding) -> Stack:
-    is_plain = config.connections == "none" or config.layers <= FIRST_RESIDUAL
-    return (RecurrentStack if is_plain else ResidualStack)(
+    stack_type: type[RecurrentStack | ResidualStack | FastForwardStack] = RecurrentStack
+    if config.connections == "residual" and config.layers > FIRST_RESIDUAL:
+        stack_type = ResidualStack
+    if config.connections == "fast_forward" and config.layers > 1:
+        stack_type = FastForwardStack
+    return stack_type(
         config.cell,
         _input_size(config, encoder, feeding),
         require_resolved(config.size),

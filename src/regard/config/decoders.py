@@ -70,7 +70,8 @@ class RecurrentDecoderConfig:
     layers: Layers = 1
     """Number of layers."""
     connections: ConnectionKind = "none"
-    """Connections past the layers: none, or residual from the third layer on (Wu et al. 2016)."""
+    """Connections past the layers: none, residual from the third layer on (Wu et al. 2016), or
+    fast_forward from gates to gates (Zhou et al. 2016)."""
     bridge: BridgeKind = "linear"
     """First state: the encoder's last state (copy), a linear layer and tanh over it (linear), or
     zeros (zero). An encoder without a last state gives the mean of its states."""
@@ -184,6 +185,8 @@ class RecurrentDecoderConfig:
     @property
     def unused(self) -> Iterator[tuple[str, str]]:
         """Fields that are set and have no effect, each with the reason."""
+        if self.connections == "fast_forward" and self.layers == 1:
+            yield "connections", "the decoder has one layer"
         if self.connections == "residual" and self.layers < 3:
             yield "connections", "residual connections begin with the third layer"
         if not self.attends:

@@ -46,9 +46,11 @@ class RecurrentEncoderConfig:
     bidirectional: bool = False
     """Read the source in both directions."""
     connections: ConnectionKind = "none"
-    """Connections past the layers: none, or residual from the third layer on (Wu et al. 2016). With
-    residual, the first layer of a bidirectional encoder has two directions, each of the full size,
-    and the others read forwards."""
+    """Connections past the layers: none, residual from the third layer on (Wu et al. 2016), or
+    fast_forward from gates to gates (Zhou et al. 2016). With residual, the first layer of a
+    bidirectional encoder has two directions, each of the full size, and the others read forwards.
+    With fast_forward, it has two columns of layers in alternating directions, each of half the
+    size."""
     dropout: Share | None = None
     """Dropout of the embeddings and between layers. Default: model.dropout."""
 
@@ -78,6 +80,8 @@ class RecurrentEncoderConfig:
     @property
     def unused(self) -> Iterator[tuple[str, str]]:
         """Fields that are set and have no effect, each with the reason."""
+        if self.connections == "fast_forward" and self.layers == 1 and not self.bidirectional:
+            yield "connections", "the encoder has one layer"
         if self.connections == "residual" and self.layers < 3 and not self.bidirectional:
             yield "connections", "residual connections begin with the third layer"
 

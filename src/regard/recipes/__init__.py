@@ -29,6 +29,7 @@ GROUPS = {
     "Data sets": (
         "g2p",
         "tatoeba-best",
+        "multi30k-deep-att",
         "multi30k-gnmt",
         "multi30k-luong",
         "multi30k-transformer",
@@ -41,6 +42,7 @@ GROUPS = {
         "multi30k-bahdanau",
     ),
     "Papers, not trained by us": (
+        "wmt14-deep-att",
         "wmt14-gnmt",
         "wmt14-transformer-base",
         "wmt14-transformer-big",

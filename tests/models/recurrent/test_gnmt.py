@@ -35,10 +35,19 @@ def results(model, run):
     return [output.features.detach(), weights.detach(), *gradients]
 
 
-@pytest.mark.parametrize("connections", ["none", "residual"])
+@pytest.mark.parametrize(
+    ("wiring", "connections"),
+    [
+        ("gnmt", "none"),
+        ("gnmt", "residual"),
+        ("gnmt", "fast_forward"),
+        ("bahdanau", "residual"),
+        ("bahdanau", "fast_forward"),
+    ],
+)
 @pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
-def test_the_lowest_layer_first_equals_step_by_step(cell, connections):
-    model = make(cell=cell, connections=connections).double()
+def test_the_lowest_layer_first_equals_step_by_step(cell, wiring, connections):
+    model = make(cell=cell, wiring=wiring, connections=connections).double()
     decoder = model.decoder
     assert decoder.is_fused
     expected = results(

@@ -89,12 +89,14 @@ class ResidualStack(nn.Module):
 
     def above(
         self,
+        inputs: Float[Tensor, "batch position input"],
         lowest: Float[Tensor, "batch position hidden"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch position beside"] | None = None,
     ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
+        del inputs  # fast-forward connections read them
         run = single.scan_from if self._scans(lowest) else single.torch_from
         first = _states(hidden, cell)
 

@@ -36,6 +36,9 @@ class RecurrentOutput:
 class Stack(Protocol):
     """Recurrent layers above each other, for encoders and decoders."""
 
+    beside_size: int
+    """Size of the vectors beside the inputs of the layers above the lowest."""
+
     def __call__(
         self,
         inputs: Float[Tensor, "batch position input"],
@@ -48,12 +51,14 @@ class Stack(Protocol):
 
     def above(
         self,
+        inputs: Float[Tensor, "batch position input"],
         lowest: Float[Tensor, "batch position hidden"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch position beside"] | None = None,
     ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
-        """Return the outputs of all layers, given those of the lowest."""
+        """Return the outputs of all layers at all positions, given the inputs and the outputs of
+        the lowest."""
 
     def step(
         self,
@@ -133,12 +138,14 @@ class RecurrentStack(nn.Module):
 
     def above(
         self,
+        inputs: Float[Tensor, "batch position input"],
         lowest: Float[Tensor, "batch position hidden"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch position beside"] | None = None,
     ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
+        del inputs  # fast-forward connections read them
         run = single.scan_from if self._scans(lowest) else single.torch_from
         outputs = [lowest]
         for number, layer in enumerate(self.layers[1:], start=1):
@@ -156,13 +163,13 @@ class RecurrentStack(nn.Module):
     ) -> RecurrentOutput:
         """Compute one step from a state: `forward` for a single position."""
         self._check(inputs, 2, hidden, cell, beside)
-        position = None if beside is None else beside[:, None]
+        position = () if beside is None else (beside[:, None],)
         if not is_exactly(self, RecurrentStack) or not self.is_exact():
-            return self(inputs[:, None], hidden, cell, position)
+            return self(inputs[:, None], hidden, cell, *position)
         if not self._has_kernel(inputs):
             step = single.torch_step
         elif torch.is_grad_enabled():
-            return self(inputs[:, None], hidden, cell, position)
+            return self(inputs[:, None], hidden, cell, *position)
         else:
             step = single.scan_step
         below, ends = inputs, []

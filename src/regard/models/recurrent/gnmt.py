@@ -21,7 +21,7 @@ from regard.models.contracts import DecoderOutput, Memory
 from regard.models.recurrent.attention import DecoderAttention, num_memories, start_attention
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
 from regard.models.recurrent.queries import DecoderInputs
-from regard.models.recurrent.unrolling import FusedAttention, fused_lowest, run_fused, unroll
+from regard.models.recurrent.unrolling import FusedAttention, fused_lowest, unroll, unroll_lowest
 from regard.shapes import Float, Int, Tensor
 
 
@@ -44,12 +44,7 @@ class GNMTDecoder(nn.Module):
         fused = self._fused_attention
         if fused is None:
             return unroll(self, inputs, state, need_weights=need_weights)
-        embedded = self.parts.embed(inputs)
-        lowest = run_fused(fused, embedded, state, attend_first=True, need_weights=need_weights)
-        cell = None if state.cell is None else state.cell[:, 0]
-        outputs = self.parts.stack.above(lowest.top, state.hidden[:, 0], cell, lowest.contexts)
-        features = self.parts.features(outputs[-1], lowest.contexts, embedded)
-        return DecoderOutput(features, lowest.attention)
+        return unroll_lowest(self.parts, fused, inputs, state, need_weights=need_weights)
 
     @property
     def is_fused(self) -> bool:

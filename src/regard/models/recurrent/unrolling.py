@@ -13,6 +13,7 @@ from regard.attention import AdditiveKeys, Attention, additive_scores
 from regard.attention.scores import AdditiveScore
 from regard.fast_path import are_unchanged, needs_formula
 from regard.layers.dropout import Dropout
+from regard.layers.recurrent.fast_forward_stack import FastForwardStack
 from regard.layers.recurrent.layers import step_weights
 from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack
@@ -107,15 +108,20 @@ def fused_lowest(parts: DecoderParts, attention: DecoderAttention) -> FusedAtten
     layers above it have no part in the loop: they are computed when all contexts are known. A gate
     reads the state of the highest layer, so there may be none above one layer."""
     stack = parts.stack
-    if not isinstance(stack, RecurrentStack | ResidualStack):
-        return None
+    match stack:
+        case RecurrentStack() | ResidualStack():
+            layer = stack.layers[0]
+        case FastForwardStack():
+            layer = stack.columns[0].get_submodule("0")
+        case _:
+            return None
     query_layer = 0 if stack.num_layers > 1 else -1
-    fused = _fused_attention(stack, attention, (stack.layers[0],), query_layer=query_layer)
+    fused = _fused_attention(stack, attention, (layer,), query_layer=query_layer)
     return None if fused is None or (fused.gate and query_layer == 0) else fused
 
 
 def _fused_attention(
-    stack: RecurrentStack | ResidualStack,
+    stack: RecurrentStack | ResidualStack | FastForwardStack,
     attention: DecoderAttention,
     layers: tuple[nn.Module, ...],
     *,
@@ -132,7 +138,7 @@ def _fused_attention(
     score, scale = additive
     linears = [score.query_module, *([gate] if gate else [])]
     is_implemented = (
-        type(stack) in (RecurrentStack, ResidualStack)
+        type(stack) in (RecurrentStack, ResidualStack, FastForwardStack)
         and stack.is_exact()
         and type(stack.dropout) in (Dropout, nn.Dropout)
         and type(cross.attention.dropout) is nn.Dropout
@@ -165,6 +171,29 @@ def unroll_fused(
     )
     features = parts.features(result.top, result.contexts, embedded)
     return DecoderOutput(features, result.attention)
+
+
+def unroll_lowest(
+    parts: DecoderParts,
+    attention: FusedAttention,
+    inputs: Int[Tensor, "batch target"],
+    state: RecurrentState,
+    *,
+    need_weights: bool,
+) -> DecoderOutput:
+    """Compute `unroll` of a decoder that attends first: the lowest layer and the contexts by one
+    operator, then every layer above for all positions. `attention` is that of `fused_lowest`."""
+    embedded = parts.embed(inputs)
+    lowest = run_fused(attention, embedded, state, attend_first=True, need_weights=need_weights)
+    context = lowest.contexts
+    outputs = parts.stack.above(
+        torch.cat([embedded, context], dim=-1),
+        lowest.top,
+        state.hidden[:, 0],
+        None if state.cell is None else state.cell[:, 0],
+        context if parts.stack.beside_size else None,
+    )
+    return DecoderOutput(parts.features(outputs[-1], context, embedded), lowest.attention)
 
 
 @dataclass(frozen=True)
