@@ -129,9 +129,9 @@ def test_every_position_reads_both_directions(kind):
     mask = torch.ones(1, 7, dtype=torch.bool)
     before = stack.encode(inputs, mask).outputs[-1]
     for changed in (0, 6):
-        other = inputs.clone()
-        other[:, changed] += 1
-        difference = (stack.encode(other, mask).outputs[-1] - before).abs().sum(dim=-1)
+        variant = inputs.clone()
+        variant[:, changed] += 1
+        difference = (stack.encode(variant, mask).outputs[-1] - before).abs().sum(dim=-1)
         assert difference.gt(0).all()
 
 
