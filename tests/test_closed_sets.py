@@ -264,6 +264,11 @@ SETS = {
         ("model.decoder feeding",),
         (f"{CHOICES} model.decoder.feeding",),
     ),
+    "ConnectionKind": Uses(
+        {"sequence models": choices.RECURRENT["connections"]},
+        ("model.encoder connections", "model.decoder connections"),
+        (f"{CHOICES} model.decoder.connections",),
+    ),
     "BridgeKind": Uses(
         {"sequence models": choices.RECURRENT["bridge"]},
         ("model.decoder bridge",),

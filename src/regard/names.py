@@ -71,10 +71,13 @@ ImageEncoderKind = Literal["convolutional", "backbone"]
 DecoderKind = Literal["recurrent", "transformer"]
 HeadKind = Literal["last", "mean", "attention"]
 CellKind = Literal["elman", "gru", "lstm"]
-Wiring = Literal["bahdanau", "luong", "plain"]
-"""Order of a recurrent decoder: attend, then update; update, then attend; or no attention."""
+Wiring = Literal["bahdanau", "luong", "gnmt", "plain"]
+"""Order of a recurrent decoder: attend, then update; update, then attend; attend, then update with
+the context in every layer; or no attention."""
+ConnectionKind = Literal["none", "residual", "fast_forward"]
+"""Connections past the layers of a recurrent stack."""
 BridgeKind = Literal["copy", "linear", "zero"]
-OutputKind = Literal["linear", "tanh", "deep", "summed"]
+OutputKind = Literal["linear", "state", "tanh", "deep", "summed"]
 FeedingKind = Literal["none", "context", "attentional"]
 QueryKind = Literal["state", "first_layer", "input", "last_two", "same_position", "learned"]
 HeadQueryKind = Literal["learned", "last"]

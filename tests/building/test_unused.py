@@ -47,6 +47,19 @@ def attending(**values):
 KINDS = {
     "luong": RECURRENT,
     "bahdanau": configs.changed(RECURRENT, wiring="bahdanau", cell="lstm", layers=2),
+    "residual": configs.recurrent(size=8, layers=3, connections="residual", bidirectional=True),
+    "deep-att": configs.recurrent(
+        size=8,
+        layers=2,
+        connections="fast_forward",
+        wiring="bahdanau",
+        query="first_layer",
+        bidirectional=True,
+        attention=dict(size=5),
+    ),
+    "gnmt": configs.recurrent(
+        size=8, layers=3, connections="residual", wiring="gnmt", query="first_layer", output="state"
+    ),
     "plain": configs.recurrent(**SMALL, wiring="plain", cell="gru"),
     "dot": attending(score="dot"),
     "local_m": attending(score="additive", scope="local_m", window=2),

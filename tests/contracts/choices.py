@@ -11,6 +11,7 @@ from regard.names import (
     AttentionScope,
     BridgeKind,
     CellKind,
+    ConnectionKind,
     CopyKind,
     HistoryScoreName,
     NormaliserName,
@@ -78,6 +79,7 @@ def sums_to_one(model, kind):
 WIRINGS = (
     ("luong", "none"),
     ("bahdanau", "none"),
+    ("gnmt", "none"),
     ("luong", "context"),
     ("luong", "attentional"),
     ("plain", "none"),
@@ -102,7 +104,8 @@ RECURRENT = {
     "intra_attention": (False, True),
     "gate": (False, True),
     "bridge": members(BridgeKind, "linear"),
-    "layers": (1, 2),
+    "layers": (1, 2, 4),
+    "connections": members(ConnectionKind, "none"),
     "bidirectional": (False, True),
 }
 TRANSFORMERS = {
@@ -126,6 +129,8 @@ CAPTIONERS = {
     "luong": dict(wiring="luong", feeding="context", attention=dict(size=11)),
     "two layers": dict(layers=2, cell="gru", memory_vectors=3, intra_attention=True),
     "plain": dict(wiring="plain", gate=False),
+    "residual": dict(layers=3, connections="residual"),
+    "fast-forward": dict(layers=2, connections="fast_forward"),
     **{kind: dict(decoder=kind) for kind in KINDS["caption"]["decoder"] if kind != "recurrent"},
     "grid features": dict(encoder="backbone", name="vit", attention=dict(size=11)),
 }

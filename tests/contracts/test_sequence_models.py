@@ -186,6 +186,8 @@ def frozen():
         yield configs.changed(TRANSFORMER, attention=attention, positions="rotary")
     for sizes, copy in product((SIZES, TRANSFORMER), COPY):
         yield configs.changed(sizes, copy=copy)
+    yield configs.changed(SIZES, wiring="gnmt", layers=4, connections="residual", cell="lstm")
+    yield configs.changed(SIZES, layers=2, connections="fast_forward", wiring="bahdanau")
     yield configs.changed(TRANSFORMER, activation="gelu")
     yield configs.changed(TRANSFORMER, norm="post")
     kinds = KINDS["translate"]

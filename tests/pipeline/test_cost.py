@@ -33,6 +33,13 @@ def test_parameter_counts_equal_published_ones(name, millions, within, flops):
     assert published.flops == pytest.approx(flops, rel=0.02)  # the paper prints two digits
 
 
+def test_gnmt_has_the_published_numbers_of_parameters_and_multiplications():
+    """278 million, and 214 million for each step of both sides (Shazeer et al. 2017, table 2)."""
+    cost = cost_of(recipes.load(recipes.find("wmt14-gnmt")))
+    assert cost.num_parameters / 1e6 == pytest.approx(278, rel=0.02)
+    assert (cost.source_token + cost.target_token) / 6e6 == pytest.approx(214, rel=0.02)
+
+
 class TwoOfThree(nn.Module):
     """Three linear layers, of which each token is multiplied by two, with a bias and a table."""
 

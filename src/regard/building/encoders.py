@@ -23,7 +23,9 @@ from regard.config import (
 )
 from regard.config.checks import require_resolved
 from regard.layers.convolution import ConvolutionStack
-from regard.layers.recurrent.stack import RecurrentStack
+from regard.layers.recurrent.fast_forward_stack import FastForwardStack
+from regard.layers.recurrent.residual_stack import ResidualStack
+from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.bag_of_words import EmbeddingEncoder
 from regard.models.image import (
     ConvolutionalEncoder,
@@ -60,22 +62,9 @@ def build_text_encoder(
     """Build an encoder of tokens or numbers on this embedding."""
     match config:
         case RecurrentEncoderConfig():
-            size = require_resolved(config.size)
-            stack = RecurrentStack(
-                config.cell,
-                require_resolved(config.embedding),
-                size // 2 if config.bidirectional else size,
-                config.layers,
-                dropout=require_resolved(config.dropout),
-                bidirectional=config.bidirectional,
-            )
-            encoder: nn.Module = RecurrentEncoder(
-                embedding, stack, dropout=require_resolved(config.dropout)
-            )
-            sizes = (require_resolved(config.embedding), *[size] * config.layers)
-            return BuiltEncoder(encoder, sizes, config.layers)
+            return _build_recurrent_encoder(config, embedding)
         case TransformerEncoderConfig():
-            encoder = TransformerEncoder(
+            encoder: nn.Module = TransformerEncoder(
                 build_embedder(config, embedding),
                 [build_encoder_layer(config) for _ in range(config.layers)],
                 build_last_norm(config),
@@ -87,6 +76,47 @@ def build_text_encoder(
         case BagOfWordsEncoderConfig():
             encoder = EmbeddingEncoder(embedding, dropout=require_resolved(config.dropout))
             return BuiltEncoder(encoder, (require_resolved(config.size),), None)
+
+
+def _build_recurrent_encoder(
+    config: RecurrentEncoderConfig, embedding: nn.Embedding | nn.Linear
+) -> BuiltEncoder:
+    input_size, size = require_resolved(config.embedding), require_resolved(config.size)
+    dropout, layers = require_resolved(config.dropout), config.layers
+    sizes, num_summary_layers = (input_size, *[size] * layers), layers
+    match config.connections:
+        case "none":
+            stack: Stack = RecurrentStack(
+                config.cell,
+                input_size,
+                size // 2 if config.bidirectional else size,
+                layers,
+                dropout=dropout,
+                bidirectional=config.bidirectional,
+            )
+        case "residual":
+            stack = ResidualStack(
+                config.cell,
+                input_size,
+                size,
+                layers,
+                bidirectional=config.bidirectional,
+                dropout=dropout,
+            )
+            if config.bidirectional:
+                sizes = (input_size, 2 * size, *[size] * (layers - 1))
+                num_summary_layers = layers - 1
+        case "fast_forward":
+            stack = FastForwardStack(
+                config.cell,
+                input_size,
+                size // 2 if config.bidirectional else size,
+                layers,
+                bidirectional=config.bidirectional,
+                dropout=dropout,
+            )
+    encoder = RecurrentEncoder(embedding, stack, dropout=dropout)
+    return BuiltEncoder(encoder, sizes, num_summary_layers)
 
 
 def build_image_encoder(

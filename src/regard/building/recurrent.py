@@ -12,7 +12,9 @@ from regard.building.memories import context_size, key_size, value_size
 from regard.config import RecurrentDecoderConfig
 from regard.config.checks import require_resolved
 from regard.errors import UserError
-from regard.layers.recurrent.stack import RecurrentStack
+from regard.layers.recurrent.fast_forward_stack import FastForwardStack
+from regard.layers.recurrent.residual_stack import FIRST_RESIDUAL, ResidualStack
+from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.recurrent import decoders
 from regard.models.recurrent.attention import (
     CrossAttention,
@@ -23,10 +25,12 @@ from regard.models.recurrent.attention import (
 )
 from regard.models.recurrent.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
 from regard.models.recurrent.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
+from regard.models.recurrent.gnmt import GNMTDecoder
 from regard.models.recurrent.output import (
     DeepOutput,
     LinearOutput,
     Output,
+    StateOutput,
     SummedOutput,
     TanhOutput,
 )
@@ -57,7 +61,7 @@ def build_recurrent_decoder(
         output = _build_output(config, encoder)
         embedding = make_embedding()
         feeding = _build_feeding(config, encoder, output)
-        stack = _build_stack(config, _input_size(config, encoder, feeding))
+        stack = _build_stack(config, encoder, feeding)
         bridge = _build_bridge(config, encoder)
     else:
         embedding = make_embedding()
@@ -65,12 +69,14 @@ def build_recurrent_decoder(
         output = _build_output(config, encoder)
         attention = _build_attention(config, encoder)
         feeding = _build_feeding(config, encoder, output)
-        stack = _build_stack(config, _input_size(config, encoder, feeding))
+        stack = _build_stack(config, encoder, feeding)
     parts = DecoderParts(embedding, stack, bridge, output, dropout=require_resolved(config.dropout))
     if attention is None:
         return decoders.PlainDecoder(parts)
     if config.wiring == "bahdanau":
         return decoders.BahdanauDecoder(parts, attention)
+    if config.wiring == "gnmt":
+        return GNMTDecoder(parts, attention)
     return decoders.LuongDecoder(parts, attention, feeding)
 
 
@@ -144,6 +150,8 @@ def _build_output(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Outp
     match config.output:
         case "linear":
             return LinearOutput(size, context)
+        case "state":
+            return StateOutput(size)
         case "tanh":
             return TanhOutput(size, context, size)
         case "deep":
@@ -154,17 +162,23 @@ def _build_output(config: RecurrentDecoderConfig, encoder: BuiltEncoder) -> Outp
 
 def _input_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding: Feeding) -> int:
     """Size of the vector that the recurrent layers read in a step."""
-    attends_first = config.wiring == "bahdanau"
+    attends_first = config.wiring in ("bahdanau", "gnmt")
     context = context_size(config, encoder) if attends_first else feeding.size
     return require_resolved(config.embedding) + context
 
 
-def _build_stack(config: RecurrentDecoderConfig, input_size: int) -> RecurrentStack:
-    return RecurrentStack(
+def _build_stack(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding: Feeding) -> Stack:
+    stack_type: type[RecurrentStack | ResidualStack | FastForwardStack] = RecurrentStack
+    if config.connections == "residual" and config.layers > FIRST_RESIDUAL:
+        stack_type = ResidualStack
+    if config.connections == "fast_forward" and config.layers > 1:
+        stack_type = FastForwardStack
+    return stack_type(
         config.cell,
-        input_size,
+        _input_size(config, encoder, feeding),
         require_resolved(config.size),
         config.layers,
+        beside_size=context_size(config, encoder) if config.wiring == "gnmt" else 0,
         dropout=require_resolved(config.dropout),
     )
 

@@ -25,6 +25,7 @@ from regard.errors import UserError
 from regard.names import (
     BridgeKind,
     CellKind,
+    ConnectionKind,
     FeedingKind,
     OutputKind,
     QueryKind,
@@ -58,7 +59,8 @@ class RecurrentDecoderConfig:
     """Kind of decoder."""
     wiring: Wiring = "luong"
     """Order of a step: attend with the previous state, then update it (bahdanau); update the
-    state, then attend with it (luong); no attention (plain)."""
+    state, then attend with it (luong); as bahdanau, with the context as an input of every layer
+    (gnmt; Wu et al. 2016); no attention (plain)."""
     cell: CellKind = "lstm"
     """Recurrent cell."""
     size: Size | None = None
@@ -67,12 +69,16 @@ class RecurrentDecoderConfig:
     """Size of the token embeddings. Default: the size of the states."""
     layers: Layers = 1
     """Number of layers."""
+    connections: ConnectionKind = "none"
+    """Connections past the layers: none, residual from the third layer on (Wu et al. 2016), or
+    fast_forward from gates to gates (Zhou et al. 2016)."""
     bridge: BridgeKind = "linear"
     """First state: the encoder's last state (copy), a linear layer and tanh over it (linear), or
     zeros (zero). An encoder without a last state gives the mean of its states."""
     output: OutputKind = "tanh"
-    """Layer before the logits: none (linear), Luong's tanh layer (tanh), Bahdanau's maxout layer
-    (deep), or the sum of input, state and context (summed; Xu et al. 2015)."""
+    """Layer before the logits: none, over state and context (linear) or over the state alone
+    (state); Luong's tanh layer (tanh), Bahdanau's maxout layer (deep), or the sum of input, state
+    and context (summed; Xu et al. 2015)."""
     feeding: FeedingKind = "none"
     """Vector that enters the next step with the wiring luong: none, the context, or the output of
     the layer before the logits (attentional)."""
@@ -115,6 +121,12 @@ class RecurrentDecoderConfig:
                 f"model.decoder.feeding is {self.feeding}, but model.decoder.wiring is "
                 f"{self.wiring}: only luong feeds a vector to the next step; set feeding to none"
             )
+        if self.output == "state" and self.wiring == "luong":
+            raise UserError(
+                "model.decoder.output is state, but model.decoder.wiring is luong, whose state has "
+                "no part of the present context: set output to tanh, or the wiring to bahdanau or "
+                "gnmt"
+            )
         if not self.attends:
             self._check_plain()
         else:
@@ -131,7 +143,7 @@ class RecurrentDecoderConfig:
         if names:
             raise UserError(
                 f"model.decoder.{names[0]} is set, but model.decoder.wiring plain has no "
-                "attention: set the wiring to bahdanau or luong, or leave the field out"
+                "attention: set the wiring to bahdanau, luong or gnmt, or leave the field out"
             )
 
     def _check_attention(self) -> None:
@@ -173,6 +185,10 @@ class RecurrentDecoderConfig:
     @property
     def unused(self) -> Iterator[tuple[str, str]]:
         """Fields that are set and have no effect, each with the reason."""
+        if self.connections == "fast_forward" and self.layers == 1:
+            yield "connections", "the decoder has one layer"
+        if self.connections == "residual" and self.layers < 3:
+            yield "connections", "residual connections begin with the third layer"
         if not self.attends:
             if self.attention != DecoderAttentionConfig():
                 yield "attention", "the wiring plain has no attention"

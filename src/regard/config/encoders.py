@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +15,7 @@ from regard.config.checks import (
 )
 from regard.config.transformer import TransformerEncoderConfig
 from regard.errors import UserError
-from regard.names import CellKind
+from regard.names import CellKind, ConnectionKind
 
 __all__ = [
     "BackboneEncoderConfig",
@@ -44,16 +45,28 @@ class RecurrentEncoderConfig:
     """Number of layers."""
     bidirectional: bool = False
     """Read the source in both directions."""
+    connections: ConnectionKind = "none"
+    """Connections past the layers: none, residual from the third layer on (Wu et al. 2016), or
+    fast_forward from gates to gates (Zhou et al. 2016). With residual, the first layer of a
+    bidirectional encoder has two directions, each of the full size, and the others read forwards.
+    With fast_forward, it has two columns of layers in alternating directions, each of half the
+    size."""
     dropout: Share | None = None
     """Dropout of the embeddings and between layers. Default: model.dropout."""
 
     attends = False
     max_sequence = None
-    unused = ()
 
     def __post_init__(self) -> None:
         check_fields("model.encoder", self)
-        if self.bidirectional and self.size is not None and self.size % 2:
+        if self.connections == "residual" and self.bidirectional:
+            if self.layers == 1:
+                raise UserError(
+                    "model.encoder.connections is residual and model.encoder.bidirectional is set, "
+                    "but model.encoder.layers is 1: expected 2 layers or more, as the layers above "
+                    "the first give the last state; add layers, or set connections to none"
+                )
+        elif self.bidirectional and self.size is not None and self.size % 2:
             raise UserError(
                 f"model.encoder.size is {self.size}: expected an even number, as a bidirectional "
                 "encoder has half of it in each direction"
@@ -63,6 +76,14 @@ class RecurrentEncoderConfig:
         """Return the record with inherited fields set."""
         part = inherit(self, size=size, dropout=dropout)
         return inherit(part, embedding=part.size)
+
+    @property
+    def unused(self) -> Iterator[tuple[str, str]]:
+        """Fields that are set and have no effect, each with the reason."""
+        if self.connections == "fast_forward" and self.layers == 1 and not self.bidirectional:
+            yield "connections", "the encoder has one layer"
+        if self.connections == "residual" and self.layers < 3 and not self.bidirectional:
+            yield "connections", "residual connections begin with the third layer"
 
 
 @dataclass(frozen=True)

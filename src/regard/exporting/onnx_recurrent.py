@@ -34,14 +34,15 @@ from regard.models.recurrent.decoders import (
     BahdanauDecoder,
     LuongDecoder,
     PlainDecoder,
-    RecurrentDecoder,
 )
 from regard.models.recurrent.encoder import RecurrentEncoder
 from regard.models.recurrent.feeding import ContextFeeding, Feeding
+from regard.models.recurrent.gnmt import GNMTDecoder
 from regard.models.recurrent.output import (
     DeepOutput,
     LinearOutput,
     Output,
+    StateOutput,
     SummedOutput,
     TanhOutput,
 )
@@ -56,6 +57,8 @@ GATES: dict[CellKind, tuple[int, ...]] = {"elman": (0,), "gru": (1, 0, 2), "lstm
 """Position of each of ONNX's gates in torch's weights. ONNX has update, reset, new for the GRU;
 input, output, forget, cell for the LSTM."""
 BATCH, SOURCE = "batch", "source"
+RecurrentDecoder = BahdanauDecoder | LuongDecoder | PlainDecoder
+"""Decoders that can be exported."""
 MIN_NORM = 1e-12
 """Least norm that torch divides a vector by."""
 
@@ -71,6 +74,11 @@ class OnnxModels:
 def export_recurrent(model: Seq2Seq) -> OnnxModels:
     """Return both graphs. UserError naming a part that cannot be exported."""
     encoder, decoder = model.encoder, model.decoder
+    if isinstance(decoder, GNMTDecoder):
+        raise UserError(
+            "--to onnx exports the wirings bahdanau, luong and plain, but model.decoder.wiring of "
+            "this model is gnmt: train with one of these wirings"
+        )
     if not isinstance(encoder, RecurrentEncoder) or not isinstance(decoder, RecurrentDecoder):
         raise UserError(
             "--to onnx writes a recurrent encoder with a recurrent decoder, but this model has "
@@ -144,7 +152,8 @@ def _plain(stack: Stack) -> RecurrentStack:
     if not isinstance(stack, RecurrentStack):
         raise UserError(
             "--to onnx exports recurrent layers without connections past them, but this model has "
-            f"{type(stack).__name__}"
+            f"{type(stack).__name__}: train with model.encoder.connections and "
+            "model.decoder.connections none"
         )
     return stack
 
@@ -380,6 +389,8 @@ def _features(graph: Graph, output: Output, hidden: str, context: str | None, em
             return graph("Tanh", graph.flat_linear(joined, output.projection))
         case LinearOutput():
             return graph("Concat", *contexts, hidden, axis=1)
+        case StateOutput():
+            return hidden
 
 
 def _fed(feeding: Feeding, context: str | None, features: str) -> str:

@@ -29,6 +29,8 @@ GROUPS = {
     "Data sets": (
         "g2p",
         "tatoeba-best",
+        "multi30k-deep-att",
+        "multi30k-gnmt",
         "multi30k-luong",
         "multi30k-transformer",
         "trec",
@@ -40,6 +42,8 @@ GROUPS = {
         "multi30k-bahdanau",
     ),
     "Papers, not trained by us": (
+        "wmt14-deep-att",
+        "wmt14-gnmt",
         "wmt14-transformer-base",
         "wmt14-transformer-big",
     ),

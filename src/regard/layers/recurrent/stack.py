@@ -13,6 +13,7 @@ from regard.fast_path import is_exactly
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import layers as single
 from regard.layers.recurrent.cells import CellState
+from regard.layers.recurrent.checks import check_beside, check_inputs, check_mask, check_state
 from regard.layers.recurrent.layers import LAYERS
 from regard.layers.recurrent.lengths import padded_lengths
 from regard.names import CellKind
@@ -35,19 +36,36 @@ class RecurrentOutput:
 class Stack(Protocol):
     """Recurrent layers above each other, for encoders and decoders."""
 
+    beside_size: int
+    """Size of the vectors beside the inputs of the layers above the lowest."""
+
     def __call__(
         self,
         inputs: Float[Tensor, "batch position input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch position beside"] | None = None,
     ) -> RecurrentOutput:
-        """Compute all positions from a state, forwards and without padding."""
+        """Compute all positions from a state, forwards and without padding. `beside` is
+        concatenated to the inputs of every layer above the lowest."""
+
+    def above(
+        self,
+        inputs: Float[Tensor, "batch position input"],
+        lowest: Float[Tensor, "batch position hidden"],
+        hidden: Float[Tensor, "batch layer hidden"],
+        cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch position beside"] | None = None,
+    ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
+        """Return the outputs of all layers at all positions, given the inputs and the outputs of
+        the lowest."""
 
     def step(
         self,
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch beside"] | None = None,
     ) -> RecurrentOutput:
         """Compute a single position from a state. The output has one position."""
 
@@ -67,6 +85,9 @@ class RecurrentStack(nn.Module):
     a CPU with kernels the layers are computed by `scan`, elsewhere by PyTorch, with the same
     results. A replaced layer and a layer with hooks are called.
 
+    `beside_size` is the size of vectors that are concatenated to the inputs of every layer above
+    the lowest, as the context in the decoder of Wu et al. 2016.
+
     The GRU is PyTorch's: its reset gate multiplies the product, r * (U h + c). In Cho et al. 2014
     and in Bahdanau et al. 2015 (appendix A.1.1) it multiplies the last state, U (r * h)."""
 
@@ -77,6 +98,7 @@ class RecurrentStack(nn.Module):
         hidden_size: int,
         num_layers: int = 1,
         *,
+        beside_size: int = 0,
         dropout: float = 0.0,
         bidirectional: bool = False,
     ) -> None:
@@ -84,12 +106,13 @@ class RecurrentStack(nn.Module):
         self.kind = kind
         self.input_size = input_size
         self.num_layers = num_layers
+        self.beside_size = beside_size
         self.hidden_size = hidden_size
         self.size = hidden_size * (2 if bidirectional else 1)
         self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(
             LAYERS[kind](size, hidden_size, batch_first=True, bidirectional=bidirectional)
-            for size in [input_size] + [self.size] * (num_layers - 1)
+            for size in [input_size] + [self.size + beside_size] * (num_layers - 1)
         )
 
     def forward(
@@ -97,44 +120,65 @@ class RecurrentStack(nn.Module):
         inputs: Float[Tensor, "batch position input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch position beside"] | None = None,
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
-        self._check(inputs, 3, hidden, cell)
+        self._check(inputs, 3, hidden, cell, beside)
         run = single.scan_from if self._scans(inputs) else single.torch_from
         layers: list[Tensor] = []
         ends = []
         for number, layer in enumerate(self.layers):
-            below = self.dropout(layers[-1]) if layers else inputs
+            below = concatenated(self.dropout(layers[-1]), beside) if layers else inputs
             first = CellState(hidden[:, number], None if cell is None else cell[:, number])
             states, end = run(layer, below, first)
             layers.append(states)
             ends.append(end)
-        return _output(layers, ends)
+        return stack_output(layers, ends)
+
+    def above(
+        self,
+        inputs: Float[Tensor, "batch position input"],
+        lowest: Float[Tensor, "batch position hidden"],
+        hidden: Float[Tensor, "batch layer hidden"],
+        cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch position beside"] | None = None,
+    ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
+        """Return the outputs of all layers of `forward`, given those of the lowest."""
+        del inputs  # fast-forward connections read them
+        run = single.scan_from if self._scans(lowest) else single.torch_from
+        outputs = [lowest]
+        for number, layer in enumerate(self.layers[1:], start=1):
+            first = CellState(hidden[:, number], None if cell is None else cell[:, number])
+            below = concatenated(self.dropout(outputs[-1]), beside)
+            outputs.append(run(layer, below, first)[0])
+        return tuple(outputs)
 
     def step(
         self,
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch beside"] | None = None,
     ) -> RecurrentOutput:
         """Compute one step from a state: `forward` for a single position."""
-        self._check(inputs, 2, hidden, cell)
+        self._check(inputs, 2, hidden, cell, beside)
+        position = () if beside is None else (beside[:, None],)
         if not is_exactly(self, RecurrentStack) or not self.is_exact():
-            return self(inputs[:, None], hidden, cell)
+            return self(inputs[:, None], hidden, cell, *position)
         if not self._has_kernel(inputs):
             step = single.torch_step
         elif torch.is_grad_enabled():
-            return self(inputs[:, None], hidden, cell)
+            return self(inputs[:, None], hidden, cell, *position)
         else:
             step = single.scan_step
         below, ends = inputs, []
         for number, layer in enumerate(self.layers):
-            below = self.dropout(below) if number else below
+            below = concatenated(self.dropout(below), beside) if number else below
             last = CellState(hidden[:, number], None if cell is None else cell[:, number])
             ends.append(step(layer, below, last))
             below = ends[-1].hidden
-        return _output([end.hidden[:, None] for end in ends], ends)
+        return stack_output([end.hidden[:, None] for end in ends], ends)
 
     def encode(
         self,
@@ -150,13 +194,8 @@ class RecurrentStack(nn.Module):
         Both directions skip padding, which has zero states. ValueError if padding comes before a
         real position, a sequence has no real position, or shapes, lengths or devices do not
         fit."""
-        self._check_inputs(inputs, 3)
-        shape, device = inputs.shape[:2], inputs.device
-        if mask.dtype != torch.bool or mask.shape != shape or mask.device != device:
-            raise ValueError(
-                f"mask: expected bool (True = a real position) of shape {tuple(shape)} on "
-                f"{device}, got {mask.dtype} of shape {tuple(mask.shape)} on {mask.device}"
-            )
+        check_inputs(inputs, 3, self.input_size, self.layers[0])
+        check_mask(inputs, mask)
         padded = padded_lengths(mask, lengths)
         run = single.scan_sequences if self._scans(inputs) else single.torch_sequences
         layers: list[Tensor] = []
@@ -166,34 +205,19 @@ class RecurrentStack(nn.Module):
             states, end = run(layer, below, mask, padded)
             layers.append(states)
             ends.append(end)
-        return _output(layers, ends)
+        return stack_output(layers, ends)
 
-    def _check_inputs(self, inputs: Tensor, num_axes: int) -> None:
-        size = self.input_size
-        if inputs.dim() != num_axes or inputs.size(-1) != size:
-            axes = ("batch", "position", "input")[: num_axes - 1]
-            raise ValueError(
-                f"inputs: expected ({', '.join(axes)}, {size}), got shape {tuple(inputs.shape)}"
-            )
-        weight = getattr(self.layers[0], "weight_ih_l0", None)  # a replaced layer may have none
-        if isinstance(weight, Tensor) and weight.device != inputs.device:
-            raise ValueError(
-                f"inputs: expected a tensor on {weight.device} as the weights, got one on "
-                f"{inputs.device}"
-            )
-
-    def _check(self, inputs: Tensor, num_axes: int, hidden: Tensor, cell: Tensor | None) -> None:
-        self._check_inputs(inputs, num_axes)
-        state, device = (inputs.size(0), self.num_layers, self.hidden_size), inputs.device
-        for name, tensor in (("hidden", hidden), ("cell", cell)):
-            if tensor is not None and (tensor.shape != state or tensor.device != device):
-                raise ValueError(
-                    f"{name}: expected (batch, layer, hidden) = {state} on {inputs.device}, got "
-                    f"{tuple(tensor.shape)} on {tensor.device}"
-                )
-        if (cell is None) == (self.kind == "lstm"):
-            came = "none" if cell is None else "one"
-            raise ValueError(f"cell: expected for an lstm alone, got {came} for {self.kind}")
+    def _check(
+        self,
+        inputs: Tensor,
+        num_axes: int,
+        hidden: Tensor,
+        cell: Tensor | None,
+        beside: Tensor | None,
+    ) -> None:
+        check_inputs(inputs, num_axes, self.input_size, self.layers[0])
+        check_state(inputs, hidden, cell, self.kind, (self.num_layers, self.hidden_size))
+        check_beside(inputs, beside, self.beside_size)
 
     def _scans(self, inputs: Tensor) -> bool:
         """Whether `scan` computes the layers: if all layers are exactly PyTorch's, and the kernels
@@ -217,7 +241,15 @@ class RecurrentStack(nn.Module):
             yield from single.packable_weights(layer)
 
 
-def _output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:
+def concatenated(
+    below: Float[Tensor, "*batch hidden"], beside: Float[Tensor, "*batch beside"] | None
+) -> Float[Tensor, "*batch _"]:
+    """Return the inputs of a layer: the outputs of the layer below, and the vectors beside them."""
+    return below if beside is None else torch.cat([below, beside.to(below.dtype)], dim=-1)
+
+
+def stack_output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:
+    """Return the output of a stack, given the outputs and the last states of its layers."""
     cells = [end.cell for end in ends if end.cell is not None]
     return RecurrentOutput(
         tuple(layers),

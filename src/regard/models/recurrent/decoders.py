@@ -4,6 +4,7 @@
 
     Bahdanau   c_t = attend(s_{t-1}, h)      s_t = RNN(s_{t-1}, [E y_{t-1}; c_t])
     Luong      s_t = RNN(s_{t-1}, [E y_{t-1}; fed_{t-1}])      c_t = attend(s_t, h)
+    GNMT       as Bahdanau, with c_t as an input of every layer of the RNN (gnmt.py)
     plain      s_t = RNN(s_{t-1}, E y_{t-1})                   no context
 
     features_t = output(s_t, c_t, E y_{t-1})      logits_t = W features_t
@@ -23,13 +24,22 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import DecoderOutput, Memory
 from regard.models.memory import single_memory
 from regard.models.recurrent.attention import DecoderAttention, num_memories, start_attention
 from regard.models.recurrent.feeding import ContextFeeding, Feeding
+from regard.models.recurrent.gnmt import GNMTDecoder
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
 from regard.models.recurrent.queries import DecoderInputs
-from regard.models.recurrent.unrolling import FusedAttention, fused_attention, unroll, unroll_fused
+from regard.models.recurrent.unrolling import (
+    FusedAttention,
+    fused_attention,
+    fused_lowest,
+    unroll,
+    unroll_fused,
+    unroll_lowest,
+)
 from regard.shapes import Float, Int, Tensor
 
 
@@ -60,16 +70,27 @@ class BahdanauDecoder(nn.Module):
                 attend_first=True,
                 need_weights=need_weights,
             )
+        lowest = self._fused_lowest
+        if lowest is not None:
+            return unroll_lowest(self.parts, lowest, inputs, state, need_weights=need_weights)
         return unroll(self, inputs, state, need_weights=need_weights)
 
     @property
     def is_fused(self) -> bool:
-        """Whether one operator computes all steps of a target."""
-        return self._fused_attention is not None
+        """Whether one operator computes all steps of a target, or of its lowest layer."""
+        return self._fused_attention is not None or self._fused_lowest is not None
 
     @property
     def _fused_attention(self) -> FusedAttention | None:
         return fused_attention(self.parts, self.attention)
+
+    @property
+    def _fused_lowest(self) -> FusedAttention | None:
+        """Attention of the lowest layer, for stacks with connections. Plain stacks compute the
+        numbers of earlier versions, step by step."""
+        if isinstance(self.parts.stack, RecurrentStack):
+            return None
+        return fused_lowest(self.parts, self.attention)
 
     @property
     def projection(self) -> nn.Linear:
@@ -237,4 +258,4 @@ class PlainDecoder(nn.Module):
         return DecoderOutput(self.parts.features(hidden, hidden[..., :0], embedded)), state
 
 
-RecurrentDecoder = BahdanauDecoder | LuongDecoder | PlainDecoder
+RecurrentDecoder = BahdanauDecoder | LuongDecoder | GNMTDecoder | PlainDecoder

@@ -14,6 +14,24 @@ from regard.linear import Linear
 from regard.shapes import Float, Tensor
 
 
+class StateOutput(nn.Module):
+    """The state alone, without a layer (Wu et al. 2016, section 3). The context is a part of it, as
+    it enters the update."""
+
+    def __init__(self, state_size: int) -> None:
+        super().__init__()
+        self.feature_size = state_size
+
+    def forward(
+        self,
+        state: Float[Tensor, "*batch hidden"],
+        context: Float[Tensor, "*batch value"],
+        embedded: Float[Tensor, "*batch embedding"],
+    ) -> Float[Tensor, "*batch hidden"]:
+        del context, embedded  # arguments of every output layer
+        return state
+
+
 class LinearOutput(nn.Module):
     """The concatenated context and state, [c; s], without a layer."""
 
@@ -91,4 +109,4 @@ class SummedOutput(nn.Module):
         return embedded + self.projection(torch.cat([state, context], dim=-1))
 
 
-Output = LinearOutput | TanhOutput | DeepOutput | SummedOutput
+Output = StateOutput | LinearOutput | TanhOutput | DeepOutput | SummedOutput

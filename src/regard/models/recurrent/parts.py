@@ -94,13 +94,18 @@ class DecoderParts(nn.Module):
         return RecurrentState(hidden, cell, hidden.new_zeros(hidden.size(0), 1, fed), attention)
 
     def advance(
-        self, inputs: Float[Tensor, "batch hypothesis input"], state: RecurrentState
+        self,
+        inputs: Float[Tensor, "batch hypothesis input"],
+        state: RecurrentState,
+        beside: Float[Tensor, "batch hypothesis beside"] | None = None,
     ) -> tuple[RecurrentState, tuple[Float[Tensor, "batch hypothesis hidden"], ...]]:
         """Compute one step of the recurrent layers for every hypothesis. Return the state with new
-        hidden states and cells, and the output of every layer, lowest first."""
+        hidden states and cells, and the output of every layer, lowest first. `beside` enters every
+        layer above the lowest."""
         axes = inputs.shape[:2]
         cell = None if state.cell is None else state.cell.flatten(0, 1)
-        output = self.stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell)
+        above = None if beside is None else beside.flatten(0, 1)
+        output = self.stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell, above)
         hidden = output.hidden.unflatten(0, axes)
         cell = None if output.cell is None else output.cell.unflatten(0, axes)
         outputs = tuple(layer[:, 0].unflatten(0, axes) for layer in output.outputs)

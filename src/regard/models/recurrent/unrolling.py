@@ -13,7 +13,9 @@ from regard.attention import AdditiveKeys, Attention, additive_scores
 from regard.attention.scores import AdditiveScore
 from regard.fast_path import are_unchanged, needs_formula
 from regard.layers.dropout import Dropout
+from regard.layers.recurrent.fast_forward_stack import FastForwardStack
 from regard.layers.recurrent.layers import step_weights
+from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.linear import Linear, affine, is_packed
 from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput
@@ -26,7 +28,7 @@ from regard.models.recurrent.attention import (
 from regard.models.recurrent.fused_loop import Loop, run
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
 from regard.models.recurrent.queries import StateQuery
-from regard.names import AttentionKind
+from regard.names import AttentionKind, CellKind
 from regard.precise import precise_type
 from regard.shapes import Float, Int, Tensor
 
@@ -73,8 +75,11 @@ def _concatenated(
 class FusedAttention:
     """Decoder attention whose steps one operator computes."""
 
-    stack: RecurrentStack
-    """Recurrent layers that the operator computes with the attention."""
+    layers: tuple[nn.Module, ...]
+    """Recurrent layers that the operator computes with the attention, lowest first."""
+    cell: CellKind
+    layer_dropout: nn.Dropout
+    """Dropout between these layers."""
     kind: AttentionKind
     score: AdditiveScore
     scale: float
@@ -92,20 +97,49 @@ def fused_attention(parts: DecoderParts, attention: DecoderAttention) -> FusedAt
     The highest state must query one memory by additive attention. No weight may be packed, as the
     operator splits the lowest layer's weight. The operator replaces every module inside the loop,
     so each must be of exactly the type that it implements, without hooks."""
-    if needs_formula() or not are_unchanged(attention) or not are_unchanged(parts.stack):
+    stack = parts.stack
+    if type(stack) is not RecurrentStack:
+        return None
+    return _fused_attention(stack, attention, tuple(stack.layers), query_layer=-1)
+
+
+def fused_lowest(parts: DecoderParts, attention: DecoderAttention) -> FusedAttention | None:
+    """Return `fused_attention` for the lowest layer alone, whose state must be the query. The
+    layers above it have no part in the loop: they are computed when all contexts are known. A gate
+    reads the state of the highest layer, so there may be none above one layer."""
+    stack = parts.stack
+    match stack:
+        case RecurrentStack() | ResidualStack():
+            layer = stack.layers[0]
+        case FastForwardStack():
+            layer = stack.columns[0].get_submodule("0")
+        case _:
+            return None
+    query_layer = 0 if stack.num_layers > 1 else -1
+    fused = _fused_attention(stack, attention, (layer,), query_layer=query_layer)
+    return None if fused is None or (fused.gate and query_layer == 0) else fused
+
+
+def _fused_attention(
+    stack: RecurrentStack | ResidualStack | FastForwardStack,
+    attention: DecoderAttention,
+    layers: tuple[nn.Module, ...],
+    *,
+    query_layer: int,
+) -> FusedAttention | None:
+    if needs_formula() or not are_unchanged(attention) or not are_unchanged(stack):
         return None
     cross, gate = _without_gate(attention)
     if type(cross) is not CrossAttention or type(cross.attention) is not Attention:
         return None
     additive = cross.attention.additive
-    if additive is None or type(cross.query) is not StateQuery or cross.query.layer != -1:
+    if additive is None or type(cross.query) is not StateQuery or cross.query.layer != query_layer:
         return None
     score, scale = additive
-    stack, linears = parts.stack, [score.query_module, *([gate] if gate else [])]
-    if type(stack) is not RecurrentStack:
-        return None
+    linears = [score.query_module, *([gate] if gate else [])]
     is_implemented = (
-        stack.is_exact()
+        type(stack) in (RecurrentStack, ResidualStack, FastForwardStack)
+        and stack.is_exact()
         and type(stack.dropout) in (Dropout, nn.Dropout)
         and type(cross.attention.dropout) is nn.Dropout
         and all(type(module) in (Linear, nn.Linear) for module in linears)
@@ -113,7 +147,9 @@ def fused_attention(parts: DecoderParts, attention: DecoderAttention) -> FusedAt
     )
     if not is_implemented:
         return None
-    return FusedAttention(stack, cross.kind, score, scale, cross.attention.dropout, gate)
+    return FusedAttention(
+        layers, stack.kind, stack.dropout, cross.kind, score, scale, cross.attention.dropout, gate
+    )
 
 
 def unroll_fused(
@@ -129,19 +165,69 @@ def unroll_fused(
 
     `attend_first`: the state before each step is the query (Bahdanau); otherwise the state after
     it (Luong). ValueError for a state of other attention."""
+    embedded = parts.embed(inputs)
+    result = run_fused(
+        attention, embedded, state, attend_first=attend_first, need_weights=need_weights
+    )
+    features = parts.features(result.top, result.contexts, embedded)
+    return DecoderOutput(features, result.attention)
+
+
+def unroll_lowest(
+    parts: DecoderParts,
+    attention: FusedAttention,
+    inputs: Int[Tensor, "batch target"],
+    state: RecurrentState,
+    *,
+    need_weights: bool,
+) -> DecoderOutput:
+    """Compute `unroll` of a decoder that attends first: the lowest layer and the contexts by one
+    operator, then every layer above for all positions. `attention` is that of `fused_lowest`."""
+    embedded = parts.embed(inputs)
+    lowest = run_fused(attention, embedded, state, attend_first=True, need_weights=need_weights)
+    context = lowest.contexts
+    outputs = parts.stack.above(
+        torch.cat([embedded, context], dim=-1),
+        lowest.top,
+        state.hidden[:, 0],
+        None if state.cell is None else state.cell[:, 0],
+        context if parts.stack.beside_size else None,
+    )
+    return DecoderOutput(parts.features(outputs[-1], context, embedded), lowest.attention)
+
+
+@dataclass(frozen=True)
+class FusedRun:
+    """States of the highest layer that the operator computes, contexts after the gate, and
+    attention weights (if `need_weights` was set)."""
+
+    top: Float[Tensor, "batch target hidden"]
+    contexts: Float[Tensor, "batch target value"]
+    attention: tuple[AttentionBlock, ...]
+
+
+def run_fused(
+    attention: FusedAttention,
+    embedded: Float[Tensor, "batch target embedding"],
+    state: RecurrentState,
+    *,
+    attend_first: bool,
+    need_weights: bool,
+) -> FusedRun:
+    """Compute the layers and the contexts of all steps by the operator, as `unroll_fused`."""
     memory = state.attention.memory if isinstance(state.attention, CrossAttentionState) else None
     if memory is None or not isinstance(memory.prepared, AdditiveKeys):
         raise ValueError("state: expected that of cross-attention with an additive score")
     keys, score, gate = memory.prepared.projected, attention.score, attention.gate
-    stack, embedded = attention.stack, parts.embed(inputs)
-    parameters = [weight for layer in stack.layers for weight in step_weights(layer)]
+    num_layers = len(attention.layers)
+    parameters = [weight for layer in attention.layers for weight in step_weights(layer)]
     input_weight, context_weight = parameters[0].tensor_split([embedded.size(-1)], dim=1)
-    batch, target, size = *inputs.shape, state.hidden.size(-1)
+    batch, target, size = *embedded.shape[:2], state.hidden.size(-1)
     num_keys = memory.values.size(1)
     loop = Loop(
         input_gates=affine(embedded, input_weight, parameters[1]),
-        hidden=state.hidden[:, 0],
-        cell=None if state.cell is None else state.cell[:, 0],
+        hidden=state.hidden[:, 0, :num_layers],
+        cell=None if state.cell is None else state.cell[:, 0, :num_layers],
         keys=keys,
         values=memory.values,
         vector=score.vector,
@@ -153,10 +239,10 @@ def unroll_fused(
         mask=memory.mask,
         attention_dropout=_factors(attention.dropout, state.hidden, batch, target, num_keys),
         layer_dropout=_factors(
-            stack.dropout, state.hidden, target, stack.num_layers - 1, batch, size
+            attention.layer_dropout, state.hidden, target, num_layers - 1, batch, size
         ),
         scale=attention.scale,
-        kind=stack.kind,
+        kind=attention.cell,
         attend_first=attend_first,
     )
     result = run(loop.to(precise_type(memory.values.dtype)))
@@ -164,17 +250,16 @@ def unroll_fused(
     top, contexts = result.top.to(embedded.dtype), result.contexts.to(embedded.dtype)
     query_states = top
     if attend_first:
-        first = state.hidden[:, :, -1].to(top.dtype)
+        first = state.hidden[:, :, num_layers - 1].to(top.dtype)
         query_states = torch.cat([first, top[:, :-1]], dim=1)
     if gate is not None:
         contexts = torch.sigmoid(gate(query_states)) * contexts
-    features = parts.features(top, contexts, embedded)
     if not need_weights:
-        return DecoderOutput(features)
+        return FusedRun(top, contexts, ())
     queries = score.project_queries(query_states)
     scores = additive_scores(queries, keys, score.vector)
     block = AttentionBlock(attention.kind, result.weights[:, None, None], scores[:, None, None])
-    return DecoderOutput(features, (block,))
+    return FusedRun(top, contexts, (block,))
 
 
 def _without_gate(

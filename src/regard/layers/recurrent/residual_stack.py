@@ -1,0 +1,194 @@
+"""Stacks of recurrent layers with residual connections (Wu et al. 2016, section 3.1).
+
+    h^k_t = cell^k(x^{k-1}_t, h^k_{t-1})
+    x^k_t = h^k_t                            for the first and the second layer
+    x^k_t = h^k_t + x^{k-1}_t                from the third layer on
+
+x are the outputs, h the states that continue the recurrence. The sum carries the input of a layer
+past it, so signals and gradients reach the other end of a deep stack at full size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import nn
+
+from regard.fast_path import is_exactly
+from regard.layers.dropout import Dropout
+from regard.layers.recurrent import layers as single
+from regard.layers.recurrent.cells import CellState
+from regard.layers.recurrent.checks import check_beside, check_inputs, check_mask, check_state
+from regard.layers.recurrent.layers import LAYERS
+from regard.layers.recurrent.lengths import padded_lengths
+from regard.layers.recurrent.stack import RecurrentOutput, concatenated, stack_output
+from regard.names import CellKind
+from regard.shapes import Bool, Float, Tensor
+
+FIRST_RESIDUAL = 2
+"""Index of the lowest layer with a residual connection."""
+
+RunLayer = Callable[[int, nn.Module, Tensor], tuple[Tensor, CellState]]
+"""Function from the number of a layer, the layer and its inputs to its states."""
+
+
+class ResidualStack(nn.Module):
+    """Layers of one kind of cell with residual connections from the third layer on.
+
+    Dropout is applied to the inputs of every layer but the first, and not to the residual
+    connection. With `bidirectional`, the first layer alone runs in both directions, each of the
+    hidden size, and the others forwards (section 3.2). Such a stack computes whole sequences only;
+    the state after the last position has the layers above the first.
+
+    `beside_size` is that of `RecurrentStack`."""
+
+    def __init__(
+        self,
+        kind: CellKind,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        beside_size: int = 0,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.kind = kind
+        self.input_size = input_size
+        self.hidden_size = self.size = hidden_size
+        self.num_layers = num_layers
+        self.beside_size = beside_size
+        self.bidirectional = bidirectional
+        self.dropout = Dropout(dropout)
+        bottom_size = hidden_size * (2 if bidirectional else 1)
+        below = [bottom_size] * (num_layers > 1) + [hidden_size] * (num_layers - 2)
+        self.layers = nn.ModuleList(
+            LAYERS[kind](
+                size, hidden_size, batch_first=True, bidirectional=bidirectional and not number
+            )
+            for number, size in enumerate([input_size, *[size + beside_size for size in below]])
+        )
+
+    def forward(
+        self,
+        inputs: Float[Tensor, "batch position input"],
+        hidden: Float[Tensor, "batch layer hidden"],
+        cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch position beside"] | None = None,
+    ) -> RecurrentOutput:
+        """Compute all positions from a state, forwards and without padding, as decoders need.
+        ValueError for shapes or devices that do not fit."""
+        self._check(inputs, 3, hidden, cell, beside)
+        run = single.scan_from if self._scans(inputs) else single.torch_from
+        first = _states(hidden, cell)
+        return self._run(
+            inputs, beside, lambda number, layer, below: run(layer, below, first(number))
+        )
+
+    def above(
+        self,
+        inputs: Float[Tensor, "batch position input"],
+        lowest: Float[Tensor, "batch position hidden"],
+        hidden: Float[Tensor, "batch layer hidden"],
+        cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch position beside"] | None = None,
+    ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
+        """Return the outputs of all layers of `forward`, given those of the lowest."""
+        del inputs  # fast-forward connections read them
+        run = single.scan_from if self._scans(lowest) else single.torch_from
+        first = _states(hidden, cell)
+
+        def run_above(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
+            return run(layer, below, first(number)) if number else (below, first(number))
+
+        return self._run(lowest, beside, run_above).outputs
+
+    def step(
+        self,
+        inputs: Float[Tensor, "batch input"],
+        hidden: Float[Tensor, "batch layer hidden"],
+        cell: Float[Tensor, "batch layer hidden"] | None = None,
+        beside: Float[Tensor, "batch beside"] | None = None,
+    ) -> RecurrentOutput:
+        """Compute one step from a state: `forward` for a single position."""
+        self._check(inputs, 2, hidden, cell, beside)
+        position = inputs[:, None]
+        beside = None if beside is None else beside[:, None]
+        scans, is_exact = self._scans(inputs), is_exactly(self, ResidualStack) and self.is_exact()
+        if not is_exact or (scans and torch.is_grad_enabled()):
+            return self(position, hidden, cell, beside)
+        step, last = single.scan_step if scans else single.torch_step, _states(hidden, cell)
+
+        def run_step(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
+            end = step(layer, below[:, 0], last(number))
+            return end.hidden[:, None], end
+
+        return self._run(position, beside, run_step)
+
+    def encode(
+        self,
+        inputs: Float[Tensor, "batch position input"],
+        mask: Bool[Tensor, "batch position"],
+        lengths: tuple[int, ...] | None = None,
+    ) -> RecurrentOutput:
+        """Compute whole sequences from the zero state, as encoders need. `lengths` are those of the
+        mask. Padding is skipped and has zero outputs. ValueError as of `RecurrentStack.encode`."""
+        check_inputs(inputs, 3, self.input_size, self.layers[0])
+        check_mask(inputs, mask)
+        padded = padded_lengths(mask, lengths)
+        run = single.scan_sequences if self._scans(inputs) else single.torch_sequences
+        return self._run(inputs, None, lambda _, layer, below: run(layer, below, mask, padded))
+
+    def _run(
+        self,
+        inputs: Float[Tensor, "batch position input"],
+        beside: Float[Tensor, "batch position beside"] | None,
+        run_layer: RunLayer,
+    ) -> RecurrentOutput:
+        outputs: list[Tensor] = []
+        ends = []
+        for number, layer in enumerate(self.layers):
+            below = concatenated(self.dropout(outputs[-1]), beside) if number else inputs
+            states, end = run_layer(number, layer, below)
+            outputs.append(states + outputs[-1] if number >= FIRST_RESIDUAL else states)
+            ends.append(end)
+        return stack_output(outputs, ends[1:] if self.bidirectional else ends)
+
+    def _check(
+        self,
+        inputs: Tensor,
+        num_axes: int,
+        hidden: Tensor,
+        cell: Tensor | None,
+        beside: Tensor | None,
+    ) -> None:
+        if self.bidirectional:
+            raise ValueError("a stack with two directions has no steps: use `encode`")
+        check_inputs(inputs, num_axes, self.input_size, self.layers[0])
+        check_state(inputs, hidden, cell, self.kind, (self.num_layers, self.hidden_size))
+        check_beside(inputs, beside, self.beside_size)
+
+    def _scans(self, inputs: Tensor) -> bool:
+        """Whether `scan` computes the layers."""
+        return self.is_exact() and single.has_kernel(self.layers[0], inputs)
+
+    def is_exact(self) -> bool:
+        """Whether every layer is exactly of the type that this class creates, without hooks, so
+        that `scan` may replace it."""
+        return all(single.is_exact(layer, self.kind) for layer in self.layers)
+
+    def packable_weights(self) -> Iterator[tuple[nn.Module, str]]:
+        """Iterate over modules and names of weights that may be packed, as only `scan` reads
+        them."""
+        if self.is_exact():
+            for layer in self.layers:
+                yield from single.packable_weights(layer)
+
+
+def _states(
+    hidden: Float[Tensor, "batch layer hidden"], cell: Float[Tensor, "batch layer hidden"] | None
+) -> Callable[[int], CellState]:
+    """Return the function from the number of a layer to its state."""
+    return lambda number: CellState(hidden[:, number], None if cell is None else cell[:, number])

@@ -1,0 +1,87 @@
+"""Decoder of GNMT (Wu et al. 2016, sections 3 and 3.1).
+
+    c_t = attend(s^1_{t-1}, h)                       query: state of the lowest layer
+    s^1_t = RNN^1(s^1_{t-1}, [E y_{t-1}; c_t])
+    s^k_t = RNN^k(s^k_{t-1}, [x^{k-1}_t; c_t])       the context enters every layer
+    features_t = output(x^K_t, c_t, E y_{t-1})
+
+x are the outputs of the layers: s, or sums with residual connections. Any query is possible; with
+that of the paper, contexts depend on the lowest layer alone. Then the lowest layer is computed
+first, step by step, and every layer above it for all positions in one call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from regard.models.contracts import DecoderOutput, Memory
+from regard.models.recurrent.attention import DecoderAttention, num_memories, start_attention
+from regard.models.recurrent.parts import DecoderParts, RecurrentState
+from regard.models.recurrent.queries import DecoderInputs
+from regard.models.recurrent.unrolling import FusedAttention, fused_lowest, unroll, unroll_lowest
+from regard.shapes import Float, Int, Tensor
+
+
+class GNMTDecoder(nn.Module):
+    """Attention before the update, with the context as an input of every layer."""
+
+    def __init__(self, parts: DecoderParts, attention: DecoderAttention) -> None:
+        super().__init__()
+        self.parts = parts
+        self.attention = attention
+
+    def forward(
+        self,
+        inputs: Int[Tensor, "batch target"],
+        memories: tuple[Memory, ...],
+        *,
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        state = self.start(memories)
+        fused = self._fused_attention
+        if fused is None:
+            return unroll(self, inputs, state, need_weights=need_weights)
+        return unroll_lowest(self.parts, fused, inputs, state, need_weights=need_weights)
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether one operator computes all steps of the lowest layer."""
+        return self._fused_attention is not None
+
+    @property
+    def _fused_attention(self) -> FusedAttention | None:
+        return fused_lowest(self.parts, self.attention)
+
+    @property
+    def projection(self) -> nn.Linear:
+        return self.parts.projection
+
+    @property
+    def num_memories(self) -> int:
+        return num_memories(self.attention)
+
+    def project(
+        self, features: Float[Tensor, "*batch feature"]
+    ) -> Float[Tensor, "*batch vocabulary"]:
+        return self.parts.projection(features)
+
+    def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
+        return self.parts.start(memories, start_attention(self.attention, memories))
+
+    def step(
+        self,
+        tokens: Int[Tensor, "batch hypothesis"],
+        state: RecurrentState,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[DecoderOutput, RecurrentState]:
+        embedded = self.parts.embed(tokens)
+        inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
+        output = self.attention(inputs, state.attention, need_weights=need_weights)
+        context = output.context
+        state, layers = self.parts.advance(torch.cat([embedded, context], dim=-1), state, context)
+        features = self.parts.features(layers[-1], context, embedded)
+        return DecoderOutput(features, output.attention), replace(state, attention=output.state)
