@@ -4,8 +4,11 @@ of parts from `regard.config`, so that a new one is tested by every suite."""
 from dataclasses import fields
 from typing import get_args
 
+import torch
+
 from regard.attention import Predictive
-from regard.config import KINDS
+from regard.config import KINDS, ExpertsConfig
+from regard.layers.experts import NoisyTopKGate
 from regard.names import (
     Activation,
     AttentionScope,
@@ -59,6 +62,14 @@ DECODER_MAPS = {
 """Attention of each kind of decoder."""
 
 
+def randomise_gates(model):
+    """Draw the weights of the gates of experts, which are zeros in a new model, so that positions
+    differ in their experts."""
+    for module in model.modules():
+        if isinstance(module, NoisyTopKGate):
+            torch.nn.init.normal_(module.weight)
+
+
 def attention_maps(config):
     """Return the attention of a model of text, of encoder and decoder."""
     encoder, decoder = config.encoder, config.decoder
@@ -101,6 +112,7 @@ RECURRENT = {
     "layers": (1, 2),
     "bidirectional": (False, True),
 }
+EXPERTS = ExpertsConfig(number=5, active=2, size=3)
 TRANSFORMERS = {
     "positions": members(PositionKind, "sinusoidal"),
     "norm": members(NormPlacement, "pre"),
@@ -110,6 +122,7 @@ TRANSFORMERS = {
     "temperature": (1.0, 0.7),
     "window": (None, 1),
     "decoder_layers": (2, 1),
+    "experts": (ExpertsConfig(), EXPERTS),
 }
 COPY = tuple(name for name in get_args(CopyKind) if name != "none")
 TIED = tuple(name for name in get_args(TiedWeights) if name != "none")
@@ -122,6 +135,7 @@ CAPTIONERS = {
     "luong": dict(wiring="luong", feeding="context", attention=dict(size=11)),
     "two layers": dict(layers=2, cell="gru", memory_vectors=3, intra_attention=True),
     "plain": dict(wiring="plain", gate=False),
+    "experts": dict(decoder="transformer", experts=EXPERTS),
     **{kind: dict(decoder=kind) for kind in KINDS["caption"]["decoder"] if kind != "recurrent"},
     "grid features": dict(encoder="backbone", name="vit", attention=dict(size=11)),
 }

@@ -10,7 +10,7 @@ import torch
 
 from regard import kernels, linear
 from regard.building import build_translation
-from regard.config import KINDS
+from regard.config import KINDS, ExpertsConfig
 from regard.data.batch import PAD, START, Tokens, pad
 from regard.errors import UserError
 from regard.linear import freeze
@@ -22,12 +22,14 @@ from tests.contracts.choices import (
     COPY,
     DECODER_MAPS,
     ENCODER_MAPS,
+    EXPERTS,
     RECURRENT,
     SMALL,
     TIED,
     TRANSFORMERS,
     WIRINGS,
     attention_maps,
+    randomise_gates,
     small,
     sums_to_one,
 )
@@ -74,7 +76,9 @@ def is_possible(sizes, row):
 
 INDEPENDENT = {
     name: RECURRENT[name] for name in ("cell", "output", "normaliser", "key_positions")
-} | {name: TRANSFORMERS[name] for name in ("norm", "activation", "temperature", "window")}
+} | {
+    name: TRANSFORMERS[name] for name in ("norm", "activation", "temperature", "window", "experts")
+}
 """Options that are valid with all others, except with a decoder without attention."""
 
 
@@ -188,6 +192,7 @@ def frozen():
         yield configs.changed(sizes, copy=copy)
     yield configs.changed(TRANSFORMER, activation="gelu")
     yield configs.changed(TRANSFORMER, norm="post")
+    yield configs.changed(TRANSFORMER, experts=EXPERTS)
     kinds = KINDS["translate"]
     for encoder in kinds["encoder"]:
         yield paired(encoder, "recurrent")
@@ -211,7 +216,9 @@ def name(config):
         }
         parts.append(f"{part}_{record.kind}")
         for field, value in values.items():
-            if is_dataclass(value):
+            if isinstance(value, ExpertsConfig):
+                parts += [f"{value.number}_experts"] * bool(value.number)
+            elif is_dataclass(value):
                 parts += [value.score, value.normaliser, getattr(value, "scope", "")]
             elif value != getattr(usual, field):
                 parts.append(f"{field}={value}".replace(" ", ""))
@@ -231,7 +238,9 @@ def by_formulas(configs):
 def model(request):
     config, precision = request.param
     torch.manual_seed(3)
-    return build(config).to(precision).eval()
+    model = build(config).to(precision).eval()
+    randomise_gates(model)
+    return model
 
 
 @pytest.fixture

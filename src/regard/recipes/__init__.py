@@ -31,6 +31,7 @@ GROUPS = {
         "tatoeba-best",
         "multi30k-luong",
         "multi30k-transformer",
+        "multi30k-transformer-experts",
         "trec",
     ),
     "Papers": (

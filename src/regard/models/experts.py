@@ -1,0 +1,32 @@
+"""Terms of the loss and numbers of the log of models with experts (Shazeer et al. 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from regard.layers.feed_forward import Balance, Routing
+from regard.models.contracts import Measure, Penalty
+
+
+def penalties_of_balance(routings: Sequence[Routing | None]) -> tuple[Penalty, ...]:
+    """Return the importance loss and the load loss of every layer with experts, in training."""
+    return tuple(
+        Penalty(name, value, is_mean=True)
+        for balance in _balances(routings)
+        for name, value in (("importance", balance.importance), ("load", balance.load))
+    )
+
+
+def measures_of_load(name: str, routings: Sequence[Routing | None]) -> tuple[Measure, ...]:
+    """Return the load of the busiest expert over the mean load, as the mean over layers, in
+    training."""
+    loads = [balance.largest_load for balance in _balances(routings)]
+    return (Measure(name, torch.stack(loads).mean()),) if loads else ()
+
+
+def _balances(routings: Sequence[Routing | None]) -> Iterator[Balance]:
+    for routing in routings:
+        if routing is not None and routing.balance is not None:
+            yield routing.balance
