@@ -49,15 +49,24 @@ def _maps_of_recurrent_decoder(part):
     return dict.fromkeys(names, (1, 1))
 
 
+def _maps_of_experts(side, part):
+    return {f"{side}_experts 0": (part.layers, 1)} if part.experts.number else {}
+
+
 ENCODER_MAPS = {
     "recurrent": lambda part: {},
-    "transformer": lambda part: {"encoder 0": (part.layers, part.heads)},
+    "transformer": lambda part: (
+        {"encoder 0": (part.layers, part.heads)} | _maps_of_experts("encoder", part)
+    ),
     "bag_of_words": lambda part: {},
 }
 """Attention of each kind of encoder: number of layers and of heads, by kind and number of block."""
 DECODER_MAPS = {
     "recurrent": _maps_of_recurrent_decoder,
-    "transformer": lambda part: dict.fromkeys(["cross 0", "decoder 0"], (part.layers, part.heads)),
+    "transformer": lambda part: (
+        dict.fromkeys(["cross 0", "decoder 0"], (part.layers, part.heads))
+        | _maps_of_experts("decoder", part)
+    ),
 }
 """Attention of each kind of decoder."""
 

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard import recipes
 from regard.building import build_translation
-from regard.config import DataConfig, Experiment, TrainingConfig
+from regard.config import DataConfig, Experiment, ExpertsConfig, TrainingConfig
 from regard.data.batch import pair_batch
 from regard.pipeline.cost import cost_of
 from regard.recipes.published import PUBLISHED
@@ -71,6 +71,39 @@ def test_flops_equal_torchs_counter(tied, positions):
     cost = cost_of(Experiment(model=config, data=SUBWORDS))
     assert 21 * (cost.source_token + cost.target_token) == counted
     assert cost.num_parameters == sum(weight.numel() for weight in model.parameters())
+
+
+def test_flops_of_experts_equal_torchs_counter():
+    """In float64, in which grouped products are products of each expert."""
+    experts = ExpertsConfig(number=5, active=2, size=7)
+    config = configs.transformer(
+        size=16, layers=2, decoder_layers=1, feed_forward=24, experts=experts
+    )
+    model = build_translation(config, 101, 101).double()
+    tokens = [[4, 5, 6, 7, 8, 9, 2]] * 3
+    with FlopCounterMode(display=False) as counter:
+        output = model(pair_batch(tokens, tokens))
+        terms = sum(term.value for term in output.penalties)
+        (output.logits.sum() + terms).backward()
+    products = (torch.ops.aten.mm, torch.ops.aten.addmm)
+    counted = sum(counter.get_flop_counts()["Global"].get(each, 0) for each in products)
+    cost = cost_of(Experiment(model=config, data=replace(SUBWORDS, shared_vocabulary=False)))
+    assert 21 * (cost.source_token + cost.target_token) == counted
+
+
+def test_experts_of_a_recipe_cost_as_much_as_one_feed_forward_network():
+    """Except for the gates: two weights for each expert and each number of a state."""
+    dense, sparse = (
+        cost_of(recipes.load(recipes.find(name)))
+        for name in ("multi30k-transformer", "multi30k-transformer-experts")
+    )
+    gates = 6 * 4 * 2 * 8 * 128
+    assert sparse.source_token == dense.source_token + gates
+    assert sparse.target_token == dense.target_token + gates
+    inner_units = 8 * (8 * 128 - 256)  # of both sides
+    biases = 8 * 7 * 128
+    more = inner_units * (2 * 128 + 1) + biases + 2 * gates // 6
+    assert sparse.num_parameters == dense.num_parameters + more
 
 
 def test_flops_of_a_recurrent_model_worked_out_by_hand():

@@ -56,8 +56,9 @@ class Options:
     """Target to draw the attention of, instead of the model's translation."""
     kind: AttentionKind | None = None
     """Attention to draw: of the target on the source (cross) or on an image (image), of the source
-    or the target on itself (encoder, decoder), of the target on extra vectors (memory) (default:
-    cross or image, or the first kind that the run has)."""
+    or the target on itself (encoder, decoder), of the target on extra vectors (memory); or the gate
+    values of the experts of each source or target position (encoder_experts, decoder_experts)
+    (default: cross or image, or the first kind that the run has)."""
     layer: int | None = None
     """Layer to draw, from 1 (default: all)."""
     head: int | None = None

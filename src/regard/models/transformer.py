@@ -52,7 +52,7 @@ from regard.layers.feed_forward import PositionWise, Routing
 from regard.layers.residual import Residual
 from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, DecoderOutput, Encoded, Memory
-from regard.models.experts import measures_of_load, penalties_of_balance
+from regard.models.experts import blocks_of_gates, measures_of_load, penalties_of_balance
 from regard.models.memory import single_memory
 from regard.names import AttentionKind
 from regard.shapes import Bool, Float, Int, Tensor
@@ -141,10 +141,13 @@ class TransformerEncoder(nn.Module):
             states.append(outputs[-1].states)
         states[-1] = self.norm(states[-1])
         routings = [output.routing for output in outputs]
+        attention = _blocks("encoder", [output.attention for output in outputs])
+        if need_weights:
+            attention += blocks_of_gates("encoder_experts", routings)
         return Encoded(
             tuple(states),
             source.mask,
-            attention=_blocks("encoder", [output.attention for output in outputs]),
+            attention=attention,
             penalties=penalties_of_balance(routings),
             measures=measures_of_load("encoder_load", routings),
         )
@@ -373,16 +376,21 @@ def _attention(
     outputs: list[DecoderLayerOutput],
     slots: Int[Tensor, "batch hypothesis position"] | None = None,
 ) -> tuple[AttentionBlock, ...]:
-    """Return the attention blocks of all layers, if weights were requested. With `slots`, gather
-    the weights of each hypothesis's own slots, so that the source axis counts its positions."""
+    """Return the attention blocks of all layers and the gate values of experts, if weights were
+    requested. With `slots`, gather the self-attention to each hypothesis's own slots, so that the
+    source axis counts its positions."""
     cross_attention = _blocks(kind, [output.cross_attention for output in outputs])
     self_attention = _blocks("decoder", [output.self_attention for output in outputs])
-    if slots is None or not self_attention:
-        return cross_attention + self_attention
+    if not self_attention:
+        return cross_attention
+    experts = blocks_of_gates("decoder_experts", [output.routing for output in outputs])
+    if slots is None:
+        return cross_attention + self_attention + experts
     (block,) = self_attention
     index = slots[:, None, None].expand(*block.weights.shape[:3], -1, -1)
     scores = None if block.scores is None else block.scores.gather(4, index)
-    return (*cross_attention, AttentionBlock("decoder", block.weights.gather(4, index), scores))
+    block = AttentionBlock("decoder", block.weights.gather(4, index), scores)
+    return (*cross_attention, block, *experts)
 
 
 def _blocks(kind: AttentionKind, layers: list[MultiHeadOutput]) -> tuple[AttentionBlock, ...]:
