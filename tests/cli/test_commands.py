@@ -632,7 +632,8 @@ def test_resuming_remembers_the_options(capsys, tmp_path):
 @pytest.fixture(scope="module")
 def transformer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "transformer"
-    model = configs.transformer(size=12, heads=3, layers=2, feed_forward=13)
+    experts = dict(number=3, active=2)
+    model = configs.transformer(size=12, heads=3, layers=2, feed_forward=13, experts=experts)
     train(replace(small(epochs=1), model=model), folder)
     return folder
 
@@ -667,6 +668,51 @@ def test_plot_draws_the_requested_layer_and_head(capsys, transformer):
 )
 def test_plot_options_that_do_not_apply_are_one_line(capsys, transformer, flags, words):
     status, _, err = regard(capsys, "plot", transformer, "a b c", *flags)
+    assert (status, err.count("\n")) == (1, 1)
+    assert words in err
+
+
+def test_plot_shows_the_work_of_experts_over_a_file(capsys, transformer, tmp_path):
+    source = tmp_path / "source.txt"
+    source.write_text("a b c\n\nc b\n", encoding="utf8")
+    figure = tmp_path / "experts.png"
+    status, out, err = regard(
+        capsys, "plot", transformer, source, "--experts", "--title", "work", "-o", figure
+    )
+    assert (status, out.strip(), err) == (0, str(figure), "")
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    status, out, err = regard(capsys, "plot", transformer, source, "--experts", "--layer", 2)
+    assert (status, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()[1:]]
+    assert [row[:2] for row in rows if row[:1] == ["2"]] == [["2", "1"], ["2", "2"], ["2", "3"]]
+    loads = [float(row[2]) for row in rows if row[:1] == ["2"]]
+    assert sum(loads) == pytest.approx(3, abs=0.02)
+    status, out, _ = regard(capsys, "plot", transformer, "a b", "--kind", "encoder_experts")
+    assert (status, out.splitlines()[1]) == (0, "encoder_experts")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "flags", "words"),
+    [
+        ("transformer", "a b\n", ("--layer", 3), "there is no layer 3: expected 1 to 2"),
+        ("transformer", "a b\n", ("--kind", "cross"), "--experts takes --kind encoder_experts"),
+        ("transformer", "a b\n", ("-o", "trace.json"), "leave the other options out"),
+        ("transformer", "\n", (), "there are no positions: expected at least one text"),
+        (
+            "run",
+            "a b\n",
+            (),
+            "the model has no encoder experts: train with --model.encoder.experts",
+        ),
+    ],
+)
+def test_plot_of_experts_that_does_not_apply_is_one_line(
+    capsys, request, tmp_path, name, text, flags, words
+):
+    source = tmp_path / "source.txt"
+    source.write_text(text, encoding="utf8")
+    run = request.getfixturevalue(name)
+    status, _, err = regard(capsys, "plot", run, source, "--experts", *flags)
     assert (status, err.count("\n")) == (1, 1)
     assert words in err
 
