@@ -18,6 +18,7 @@ from regard.cli.progress import TrainingView
 from regard.errors import UserError
 from regard.files import UnwritableError
 from regard.pipeline.train import train
+from regard.recipes.published import PUBLISHED
 from regard.runs.folder import RunFolder
 from regard.search import forced, greedy
 from regard.tasks.translation.model import TranslationModel
@@ -571,7 +572,11 @@ def test_recipes_prints_the_cost_of_training(capsys):
     assert "six FLOPs for each weight" in out
     _, out, _ = regard(capsys, "recipes", "--cost")
     assert out.count(" parameters (vocabulary ") == len(recipes.names())
-    assert out.count(" FLOPs published for ") == 2
+    published = [cost for costs in PUBLISHED.values() for cost in costs]
+    assert out.count(" FLOPs published for ") == len(published)
+    assert "\n  ByteNet             none\n" in out
+    assert "\n  Deep-Att + PosUnk   en-fr 1.0e+20\n" in out
+    assert "\n  GNMT + RL           en-de 2.3e+19 (96 K80, 24 hours); en-fr 1.4e+20 (" in out
     assert "assumed: only the data gives it" in out
 
 

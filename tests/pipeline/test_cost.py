@@ -12,7 +12,7 @@ from regard.building import build_translation
 from regard.config import DataConfig, Experiment, ExpertsConfig, TrainingConfig
 from regard.data.batch import pair_batch
 from regard.pipeline.cost import cost_of
-from regard.recipes.published import PUBLISHED
+from regard.recipes.published import PUBLISHED, SYSTEMS
 from regard.tasks.cost import ASSUMED_WORDS, VocabularySizes, num_multiplied
 from tests import configs
 
@@ -51,6 +51,31 @@ def test_modules_count_the_weights_that_a_token_uses():
 
 def test_published_costs_are_of_recipes():
     assert PUBLISHED.keys() <= {*recipes.names()}
+
+
+PRINTED = {
+    "ByteNet": {},
+    "Deep-Att + PosUnk": {"en-fr": 1.0e20},
+    "GNMT + RL": {"en-de": 2.3e19, "en-fr": 1.4e20},
+    "ConvS2S": {"en-de": 9.6e18, "en-fr": 1.5e20},
+    "MoE": {"en-de": 2.0e19, "en-fr": 1.2e20},
+    "Transformer (base)": {"en-de": 3.3e18, "en-fr": 3.3e18},
+    "Transformer (big)": {"en-de": 2.3e19, "en-fr": 2.3e19},
+}
+"""FLOPs in table 2 of Vaswani et al. 2017, which has two digits."""
+
+
+def test_costs_of_all_systems_are_those_of_the_table():
+    """GPUs, hours and FLOPs a second give the printed numbers up to rounding."""
+    assert SYSTEMS.keys() == PRINTED.keys()
+    for name, costs in SYSTEMS.items():
+        flops = {cost.languages: cost.flops for cost in costs}
+        assert flops == pytest.approx(PRINTED[name], rel=0.03), name
+
+
+def test_costs_of_recipes_are_those_of_their_systems():
+    costs = {cost for system in SYSTEMS.values() for cost in system}
+    assert {cost for recipe in PUBLISHED.values() for cost in recipe} <= costs
 
 
 @pytest.mark.parametrize("tied", ["none", "output", "all"])
