@@ -64,7 +64,7 @@ def test_training_equals_a_loop_over_positions(num_active):
 
 
 def test_gradients_equal_finite_differences():
-    """Of all weights and states, for the output and both terms of the loss."""
+    """The output and both terms of the loss have gradients of all weights and states."""
     experts = built(num_experts=4, num_active=2)
     names = [name for name, _ in experts.named_parameters()]
 
@@ -138,8 +138,10 @@ def test_the_first_choice_is_noise_alone():
     gate = NoisyTopKGate(SIZE, 4, 2)
     choice = gate(torch.randn(20000, SIZE))
     assert choice.logits.eq(0).all()
-    shares = choice.experts.flatten().bincount() / 20000
-    torch.testing.assert_close(shares, torch.full((4,), 0.5), atol=4 * 0.5 / 20000**0.5, rtol=0)
+    frequencies = choice.experts.flatten().bincount() / 20000
+    torch.testing.assert_close(
+        frequencies, torch.full((4,), 0.5), atol=4 * 0.5 / 20000**0.5, rtol=0
+    )
 
 
 def test_load_is_the_share_of_draws_in_which_an_expert_is_chosen():

@@ -36,7 +36,7 @@ class Balance:
 class Routing:
     """Experts of each real position and their gate values. `real` are the numbers of the real
     positions, counted over the whole batch; None without padding. `shape` is that of all positions.
-    `balance` is None outside training."""
+    Evaluation has no balance."""
 
     experts: Int[Tensor, "row active"]
     gates: Float[Tensor, "row active"]
