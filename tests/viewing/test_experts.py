@@ -1,5 +1,7 @@
 """Load and pieces of experts, counted by hand."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,18 @@ def test_the_figure_has_bars_and_pieces():
     np.testing.assert_allclose(heights, [layer.load for layer in layers])
     texts = [[text.get_text() for text in axes.texts] for axes in figure.axes]
     assert texts == [["a", "b", "a", "c", "b"], ["a", "b", "c"]]
+
+
+def test_no_texts_of_the_figure_overlap():
+    figure = experts.draw(assignments([trace("a b a b c c")], "encoder_experts"))
+    boxes = [
+        text.get_window_extent()
+        for axes in figure.axes
+        for text in (*axes.texts, *axes.get_xticklabels())
+    ]
+    assert len(boxes) == 5 + 3 + 2 * 3
+    for left, right in combinations(boxes, 2):
+        assert not left.overlaps(right)
 
 
 def test_models_without_experts_and_blank_files_are_one_line():

@@ -170,7 +170,8 @@ def draw(
                     choice = next(drawn)
                     y = -(LINE * (line + 2)) / BARS
                     axes.text(expert, y, choice.label, family=list(choice.families), ha="center",
-                              va="center", size=TYPE_SIZE, color=INK, parse_math=False)  # fmt: skip
+                              va="center", size=TYPE_SIZE, color=INK, parse_math=False,
+                              transform=axes.get_xaxis_transform())  # fmt: skip
         if style.title is not None:
             figure.suptitle(style.title, size=TYPE_SIZE + 2, color=INK, y=1 + TITLE / page[1])
         scale_to(figure, style.width)
