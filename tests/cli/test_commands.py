@@ -677,6 +677,17 @@ def test_plot_options_that_do_not_apply_are_one_line(capsys, transformer, flags,
     assert words in err
 
 
+def test_the_log_has_the_balance_and_the_load_of_experts(transformer):
+    lines = [json.loads(line) for line in (transformer / "log.jsonl").read_text().splitlines()]
+    train_lines = [line for line in lines if line["kind"] == "train"]
+    assert train_lines
+    for line in train_lines:
+        assert line["penalties"].keys() == {"importance", "load"}
+        assert all(0 <= value < 1 for value in line["penalties"].values())
+        assert line["measures"].keys() == {"encoder_load", "decoder_load"}
+        assert all(1 <= value <= 3 / 2 for value in line["measures"].values())
+
+
 def test_plot_shows_the_work_of_experts_over_a_file(capsys, transformer, tmp_path):
     source = tmp_path / "source.txt"
     source.write_text("a b c\n\nc b\n", encoding="utf8")
