@@ -40,6 +40,8 @@ def full_trace() -> Trace:
             AttentionMap("decoder", weights(1, 1, 5, 5)),
             AttentionMap("image", weights(1, 1, 5, 13)),
             AttentionMap("memory", weights(1, 1, 5, 3)),
+            AttentionMap("encoder_experts", weights(2, 1, 7, 4)),
+            AttentionMap("decoder_experts", weights(2, 1, 5, 4)),
         ),
         steps=tuple(
             Step(f"piece{i}", -0.1 * i, (("a", -0.1), ("b", -math.inf)), 0.3) for i in range(5)
@@ -130,6 +132,8 @@ def test_maps_are_found_by_kind() -> None:
         ("encoder", (1, 1, 5, 7), "5 target positions, but there are 7 pieces"),
         ("decoder", (1, 1, 5, 7), "7 source positions, but there are 5 pieces"),
         ("image", (1, 1, 7, 5), "7 target positions, but there are 5 pieces"),
+        ("encoder_experts", (1, 1, 5, 4), "5 target positions, but there are 7 pieces"),
+        ("decoder_experts", (1, 1, 7, 4), "7 target positions, but there are 5 pieces"),
     ],
 )
 def test_axes_must_be_as_long_as_the_pieces(

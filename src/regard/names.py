@@ -91,9 +91,12 @@ NormPlacement = Literal["pre", "post"]
 
 # Attention
 
-AttentionKind = Literal["cross", "encoder", "decoder", "image", "memory"]
+AttentionKind = Literal[
+    "cross", "encoder", "decoder", "image", "memory", "encoder_experts", "decoder_experts"
+]
 """`cross` (from target to source), `encoder` and `decoder` (self-attention), `image` (from target
-to grid cells), `memory` (from target to vectors that belong to no source)."""
+to grid cells), `memory` (from target to vectors that belong to no source), `encoder_experts` and
+`decoder_experts` (from source or target to the experts that compute its positions)."""
 ScoreName = Literal[
     "dot",
     "scaled_dot",

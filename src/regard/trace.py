@@ -94,7 +94,8 @@ class TokenSequence:
 class AttentionMap:
     """Attention weights of one kind: `cross` (from target to source), `encoder` and `decoder`
     (self-attention), `image` (from target to grid cells), `memory` (from target to vectors that
-    belong to no source). Arrays are converted to float32.
+    belong to no source), `encoder_experts` and `decoder_experts` (gate values of the experts of
+    each position). Arrays are converted to float32.
 
     `scores` are the attention scores before normalisation, -inf at masked positions. ValueError for
     arrays without four axes, scores of another shape, NaN, or infinite weights."""
@@ -227,7 +228,7 @@ class Trace:
 
     def rows(self, kind: AttentionKind) -> TokenSequence:
         """Return the sequence that attends: the rows of a map of this kind."""
-        return self.source if kind == "encoder" else self.target
+        return self.source if kind in ("encoder", "encoder_experts") else self.target
 
     @property
     def copied(self) -> tuple[bool, ...]:
@@ -239,7 +240,7 @@ class Trace:
 
     def columns(self, kind: AttentionKind) -> TokenSequence | None:
         """Return the sequence that is attended to: the columns of a map of this kind. None for grid
-        cells and for vectors.
+        cells, vectors and experts.
 
         A decoder attends to the pieces before the current one, so its columns are a start token (of
         word -1), then the target without its last piece."""
@@ -256,7 +257,7 @@ class Trace:
                     self.target.language,
                     ("", *self.target.texts[:-1]) if self.target.texts else (),
                 )
-            case "image" | "memory":
+            case "image" | "memory" | "encoder_experts" | "decoder_experts":
                 return None
 
     def _check(self, attention: AttentionMap) -> None:

@@ -18,6 +18,7 @@ from regard.cli.progress import TrainingView
 from regard.errors import UserError
 from regard.files import UnwritableError
 from regard.pipeline.train import train
+from regard.recipes.published import PUBLISHED
 from regard.runs.folder import RunFolder
 from regard.search import forced, greedy
 from regard.tasks.translation.model import TranslationModel
@@ -571,7 +572,11 @@ def test_recipes_prints_the_cost_of_training(capsys):
     assert "six FLOPs for each weight" in out
     _, out, _ = regard(capsys, "recipes", "--cost")
     assert out.count(" parameters (vocabulary ") == len(recipes.names())
-    assert out.count(" FLOPs published for ") == 2
+    published = [cost for costs in PUBLISHED.values() for cost in costs]
+    assert out.count(" FLOPs published for ") == len(published)
+    assert "\n  ByteNet             none\n" in out
+    assert "\n  Deep-Att + PosUnk   en-fr 1.0e+20\n" in out
+    assert "\n  GNMT + RL           en-de 2.3e+19 (96 K80, 24 hours); en-fr 1.4e+20 (" in out
     assert "assumed: only the data gives it" in out
 
 
@@ -632,7 +637,8 @@ def test_resuming_remembers_the_options(capsys, tmp_path):
 @pytest.fixture(scope="module")
 def transformer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "transformer"
-    model = configs.transformer(size=12, heads=3, layers=2, feed_forward=13)
+    experts = dict(number=3, active=2)
+    model = configs.transformer(size=12, heads=3, layers=2, feed_forward=13, experts=experts)
     train(replace(small(epochs=1), model=model), folder)
     return folder
 
@@ -667,6 +673,62 @@ def test_plot_draws_the_requested_layer_and_head(capsys, transformer):
 )
 def test_plot_options_that_do_not_apply_are_one_line(capsys, transformer, flags, words):
     status, _, err = regard(capsys, "plot", transformer, "a b c", *flags)
+    assert (status, err.count("\n")) == (1, 1)
+    assert words in err
+
+
+def test_the_log_has_the_balance_and_the_load_of_experts(transformer):
+    lines = [json.loads(line) for line in (transformer / "log.jsonl").read_text().splitlines()]
+    train_lines = [line for line in lines if line["kind"] == "train"]
+    assert train_lines
+    for line in train_lines:
+        assert line["penalties"].keys() == {"importance", "load"}
+        assert all(0 <= value < 1 for value in line["penalties"].values())
+        assert line["measures"].keys() == {"encoder_load", "decoder_load"}
+        assert all(1 <= value <= 3 / 2 for value in line["measures"].values())
+
+
+def test_plot_shows_the_work_of_experts_over_a_file(capsys, transformer, tmp_path):
+    source = tmp_path / "source.txt"
+    source.write_text("a b c\n\nc b\n", encoding="utf8")
+    figure = tmp_path / "experts.png"
+    status, out, err = regard(
+        capsys, "plot", transformer, source, "--experts", "--title", "work", "-o", figure
+    )
+    assert (status, out.strip(), err) == (0, str(figure), "")
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    status, out, err = regard(capsys, "plot", transformer, source, "--experts", "--layer", 2)
+    assert (status, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()[1:]]
+    assert [row[:2] for row in rows if row[:1] == ["2"]] == [["2", "1"], ["2", "2"], ["2", "3"]]
+    loads = [float(row[2]) for row in rows if row[:1] == ["2"]]
+    assert sum(loads) == pytest.approx(3, abs=0.02)
+    status, out, _ = regard(capsys, "plot", transformer, "a b", "--kind", "encoder_experts")
+    assert (status, out.splitlines()[1]) == (0, "encoder_experts")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "flags", "words"),
+    [
+        ("transformer", "a b\n", ("--layer", 3), "there is no layer 3: expected 1 to 2"),
+        ("transformer", "a b\n", ("--kind", "cross"), "--experts takes --kind encoder_experts"),
+        ("transformer", "a b\n", ("-o", "trace.json"), "leave the other options out"),
+        ("transformer", "\n", (), "there are no positions: expected at least one text"),
+        (
+            "run",
+            "a b\n",
+            (),
+            "the model has no encoder experts: train with --model.encoder.experts",
+        ),
+    ],
+)
+def test_plot_of_experts_that_does_not_apply_is_one_line(
+    capsys, request, tmp_path, name, text, flags, words
+):
+    source = tmp_path / "source.txt"
+    source.write_text(text, encoding="utf8")
+    run = request.getfixturevalue(name)
+    status, _, err = regard(capsys, "plot", run, source, "--experts", *flags)
     assert (status, err.count("\n")) == (1, 1)
     assert words in err
 

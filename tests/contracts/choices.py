@@ -4,8 +4,11 @@ of parts from `regard.config`, so that a new one is tested by every suite."""
 from dataclasses import fields
 from typing import get_args
 
+import torch
+
 from regard.attention import Predictive, ScaledSoftmax, Sigmoid
-from regard.config import KINDS
+from regard.config import KINDS, ExpertsConfig
+from regard.layers.experts import NoisyTopKGate
 from regard.names import (
     Activation,
     AttentionScope,
@@ -47,17 +50,34 @@ def _maps_of_recurrent_decoder(part):
     return dict.fromkeys(names, (1, 1))
 
 
+def _maps_of_experts(side, part):
+    return {f"{side}_experts 0": (part.layers, 1)} if part.experts.number else {}
+
+
 ENCODER_MAPS = {
     "recurrent": lambda part: {},
-    "transformer": lambda part: {"encoder 0": (part.layers, part.heads)},
+    "transformer": lambda part: (
+        {"encoder 0": (part.layers, part.heads)} | _maps_of_experts("encoder", part)
+    ),
     "bag_of_words": lambda part: {},
 }
 """Attention of each kind of encoder: number of layers and of heads, by kind and number of block."""
 DECODER_MAPS = {
     "recurrent": _maps_of_recurrent_decoder,
-    "transformer": lambda part: dict.fromkeys(["cross 0", "decoder 0"], (part.layers, part.heads)),
+    "transformer": lambda part: (
+        dict.fromkeys(["cross 0", "decoder 0"], (part.layers, part.heads))
+        | _maps_of_experts("decoder", part)
+    ),
 }
 """Attention of each kind of decoder."""
+
+
+def randomise_gates(model):
+    """Draw the weights of the gates of experts, which are zeros in a new model, so that positions
+    differ in their experts."""
+    for module in model.modules():
+        if isinstance(module, NoisyTopKGate):
+            torch.nn.init.normal_(module.weight)
 
 
 def attention_maps(config):
@@ -108,6 +128,7 @@ RECURRENT = {
     "connections": members(ConnectionKind, "none"),
     "bidirectional": (False, True),
 }
+EXPERTS = ExpertsConfig(number=5, active=2, size=3)
 TRANSFORMERS = {
     "positions": members(PositionKind, "sinusoidal"),
     "norm": members(NormPlacement, "pre"),
@@ -117,6 +138,7 @@ TRANSFORMERS = {
     "temperature": (1.0, 0.7),
     "window": (None, 1),
     "decoder_layers": (2, 1),
+    "experts": (ExpertsConfig(), EXPERTS),
 }
 COPY = tuple(name for name in get_args(CopyKind) if name != "none")
 TIED = tuple(name for name in get_args(TiedWeights) if name != "none")
@@ -131,6 +153,7 @@ CAPTIONERS = {
     "plain": dict(wiring="plain", gate=False),
     "residual": dict(layers=3, connections="residual"),
     "fast-forward": dict(layers=2, connections="fast_forward"),
+    "experts": dict(decoder="transformer", experts=EXPERTS),
     **{kind: dict(decoder=kind) for kind in KINDS["caption"]["decoder"] if kind != "recurrent"},
     "grid features": dict(encoder="backbone", name="vit", attention=dict(size=11)),
 }

@@ -10,7 +10,7 @@ import torch
 
 from regard import kernels, linear
 from regard.building import build_translation
-from regard.config import KINDS
+from regard.config import KINDS, ExpertsConfig
 from regard.data.batch import PAD, START, Tokens, pad
 from regard.errors import UserError
 from regard.linear import freeze
@@ -22,12 +22,14 @@ from tests.contracts.choices import (
     COPY,
     DECODER_MAPS,
     ENCODER_MAPS,
+    EXPERTS,
     RECURRENT,
     SMALL,
     TIED,
     TRANSFORMERS,
     WIRINGS,
     attention_maps,
+    randomise_gates,
     small,
     sums_to_one,
 )
@@ -74,7 +76,9 @@ def is_possible(sizes, row):
 
 INDEPENDENT = {
     name: RECURRENT[name] for name in ("cell", "output", "normaliser", "key_positions")
-} | {name: TRANSFORMERS[name] for name in ("norm", "activation", "temperature", "window")}
+} | {
+    name: TRANSFORMERS[name] for name in ("norm", "activation", "temperature", "window", "experts")
+}
 """Options that are valid with all others, except with a decoder without attention."""
 
 
@@ -190,6 +194,7 @@ def frozen():
     yield configs.changed(SIZES, layers=2, connections="fast_forward", wiring="bahdanau")
     yield configs.changed(TRANSFORMER, activation="gelu")
     yield configs.changed(TRANSFORMER, norm="post")
+    yield configs.changed(TRANSFORMER, experts=EXPERTS)
     kinds = KINDS["translate"]
     for encoder in kinds["encoder"]:
         yield paired(encoder, "recurrent")
@@ -213,7 +218,9 @@ def name(config):
         }
         parts.append(f"{part}_{record.kind}")
         for field, value in values.items():
-            if is_dataclass(value):
+            if isinstance(value, ExpertsConfig):
+                parts += [f"{value.number}_experts"] * bool(value.number)
+            elif is_dataclass(value):
                 parts += [value.score, value.normaliser, getattr(value, "scope", "")]
             elif value != getattr(usual, field):
                 parts.append(f"{field}={value}".replace(" ", ""))
@@ -233,7 +240,9 @@ def by_formulas(configs):
 def model(request):
     config, precision = request.param
     torch.manual_seed(3)
-    return build(config).to(precision).eval()
+    model = build(config).to(precision).eval()
+    randomise_gates(model)
+    return model
 
 
 @pytest.fixture
@@ -277,7 +286,7 @@ def counted(blocks):
     """Count attention blocks by kind."""
     result = {}
     for block in blocks:
-        same = sum(name.startswith(block.kind) for name in result)
+        same = sum(name.startswith(f"{block.kind} ") for name in result)
         result[f"{block.kind} {same}"] = block
     return result
 
@@ -318,14 +327,14 @@ def test_returning_weights_changes_no_output(model, source, inputs, expected):
     blocks = attention + with_weights.attention
     assert sorted(counted(blocks)) == sorted(expected)
     for name, block in counted(blocks).items():
-        target, seen = {"cross": (4, 5), "encoder": (5, 5), "decoder": (4, 4)}.get(
-            block.kind, (4, block.weights.size(-1))
-        )
+        length = {"cross": 5, "encoder": 5, "decoder": 4}
+        target = 5 if block.kind.startswith("encoder") else 4
+        seen = length.get(block.kind, block.weights.size(-1))
         assert block.weights.shape == (3, *expected[name], target, seen)
         assert block.scores.shape == block.weights.shape
         sums = block.weights.sum(dim=-1)
         assert block.weights.ge(0).all()
-        if block.kind == "encoder":  # through a window, padding may see nothing but padding
+        if block.kind.startswith("encoder"):  # padding may see nothing but padding, and has no experts
             sums = sums.transpose(1, 3)[source.mask]
         if sums_to_one(model, block.kind):
             torch.testing.assert_close(sums, torch.ones_like(sums))
@@ -334,7 +343,7 @@ def test_returning_weights_changes_no_output(model, source, inputs, expected):
         shown = source.mask[:, None, None, None]
         if block.kind == "decoder":
             shown = torch.ones(4, 4).tril().bool()
-        if block.kind == "memory":
+        if block.kind not in ("cross", "encoder", "decoder"):
             shown = torch.ones(seen, dtype=torch.bool)
         assert block.weights[~shown.expand_as(block.weights)].eq(0).all()
 

@@ -16,6 +16,7 @@ from regard.config import (
     MODELS,
     AttentionConfig,
     DecoderAttentionConfig,
+    ExpertsConfig,
     SearchConfig,
     TrainingConfig,
 )
@@ -39,6 +40,7 @@ TITLES = {
     },
     "attention of a recurrent decoder": ("model.decoder.attention", DecoderAttentionConfig),
     "attention of a Transformer or a head": ("attention", AttentionConfig),
+    "experts of a Transformer": ("experts", ExpertsConfig),
     "training": ("training", TrainingConfig),
     "search": ("search", SearchConfig),
 }

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from regard.building import build_translation
+from regard.config import ExpertsConfig
 from regard.data.batch import pair_batch
 from regard.data.special_tokens import SPECIAL
 from regard.errors import UserError
@@ -97,6 +98,7 @@ def test_unsupported_attention_is_named(given, named):
     ("given", "named"),
     [
         (dict(window=2), "self-attention has a window"),
+        (dict(experts=ExpertsConfig(number=3)), "layers have experts"),
         (
             dict(positions="rotary", attention=dict(score="general")),
             "after rotation",

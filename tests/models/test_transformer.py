@@ -108,7 +108,8 @@ def test_an_encoder_layer_equals_torchs(model, source, need_weights):
     layer = model.encoder.layers[1]
     states = torch.randn(*source.ids.shape, SIZE, dtype=torch.double)
     shared = EncoderArguments(source.mask, source.mask[:, None], lambda x: x, need_weights)
-    result, attention = layer(states, shared)
+    output = layer(states, shared)
+    result = output.states
     expected = encoder_layer(layer)(states, src_key_padding_mask=~source.mask)
     same(result[source.mask], expected[source.mask])
     if need_weights:
@@ -116,7 +117,7 @@ def test_an_encoder_layer_equals_torchs(model, source, need_weights):
         _, weights = encoder_layer(layer).self_attn(
             read, read, read, key_padding_mask=~source.mask, average_attn_weights=False
         )
-        same(attention.weights, weights)
+        same(output.attention.weights, weights)
 
 
 class Watched(nn.Module):
@@ -209,7 +210,7 @@ def test_memories_have_every_layer_and_the_last_is_normalised(model, source):
     states = layers[0]
     shared = EncoderArguments(source.mask, source.mask[:, None], lambda x: x, need_weights=False)
     for number, layer in enumerate(model.encoder.layers, 1):
-        states, _ = layer(states, shared)
+        states = layer(states, shared).states
         same(layers[number], model.encoder.norm(states) if number == 2 else states)
 
 

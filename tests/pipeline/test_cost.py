@@ -9,10 +9,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard import recipes
 from regard.building import build_translation
-from regard.config import DataConfig, Experiment, TrainingConfig
+from regard.config import DataConfig, Experiment, ExpertsConfig, TrainingConfig
 from regard.data.batch import pair_batch
 from regard.pipeline.cost import cost_of
-from regard.recipes.published import PUBLISHED
+from regard.recipes.published import PUBLISHED, SYSTEMS
 from regard.tasks.cost import ASSUMED_WORDS, VocabularySizes, num_multiplied
 from tests import configs
 
@@ -60,6 +60,31 @@ def test_published_costs_are_of_recipes():
     assert PUBLISHED.keys() <= {*recipes.names()}
 
 
+PRINTED = {
+    "ByteNet": {},
+    "Deep-Att + PosUnk": {"en-fr": 1.0e20},
+    "GNMT + RL": {"en-de": 2.3e19, "en-fr": 1.4e20},
+    "ConvS2S": {"en-de": 9.6e18, "en-fr": 1.5e20},
+    "MoE": {"en-de": 2.0e19, "en-fr": 1.2e20},
+    "Transformer (base)": {"en-de": 3.3e18, "en-fr": 3.3e18},
+    "Transformer (big)": {"en-de": 2.3e19, "en-fr": 2.3e19},
+}
+"""FLOPs in table 2 of Vaswani et al. 2017, which has two digits."""
+
+
+def test_costs_of_all_systems_are_those_of_the_table():
+    """GPUs, hours and FLOPs a second give the printed numbers up to rounding."""
+    assert SYSTEMS.keys() == PRINTED.keys()
+    for name, costs in SYSTEMS.items():
+        flops = {cost.languages: cost.flops for cost in costs}
+        assert flops == pytest.approx(PRINTED[name], rel=0.03), name
+
+
+def test_costs_of_recipes_are_those_of_their_systems():
+    costs = {cost for system in SYSTEMS.values() for cost in system}
+    assert {cost for recipe in PUBLISHED.values() for cost in recipe} <= costs
+
+
 @pytest.mark.parametrize("tied", ["none", "output", "all"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 def test_flops_equal_torchs_counter(tied, positions):
@@ -78,6 +103,39 @@ def test_flops_equal_torchs_counter(tied, positions):
     cost = cost_of(Experiment(model=config, data=SUBWORDS))
     assert 21 * (cost.source_token + cost.target_token) == counted
     assert cost.num_parameters == sum(weight.numel() for weight in model.parameters())
+
+
+def test_flops_of_experts_equal_torchs_counter():
+    """In float64, in which grouped products are products of each expert."""
+    experts = ExpertsConfig(number=5, active=2, size=7)
+    config = configs.transformer(
+        size=16, layers=2, decoder_layers=1, feed_forward=24, experts=experts
+    )
+    model = build_translation(config, 101, 101).double()
+    tokens = [[4, 5, 6, 7, 8, 9, 2]] * 3
+    with FlopCounterMode(display=False) as counter:
+        output = model(pair_batch(tokens, tokens))
+        terms = sum(term.value for term in output.penalties)
+        (output.logits.sum() + terms).backward()
+    products = (torch.ops.aten.mm, torch.ops.aten.addmm)
+    counted = sum(counter.get_flop_counts()["Global"].get(each, 0) for each in products)
+    cost = cost_of(Experiment(model=config, data=replace(SUBWORDS, shared_vocabulary=False)))
+    assert 21 * (cost.source_token + cost.target_token) == counted
+
+
+def test_experts_of_a_recipe_cost_as_much_as_one_feed_forward_network():
+    """Except for the gates: two weights for each expert and each number of a state."""
+    dense, sparse = (
+        cost_of(recipes.load(recipes.find(name)))
+        for name in ("multi30k-transformer", "multi30k-transformer-experts")
+    )
+    gates = 6 * 4 * 2 * 8 * 128
+    assert sparse.source_token == dense.source_token + gates
+    assert sparse.target_token == dense.target_token + gates
+    inner_units = 8 * (8 * 128 - 256)  # of both sides
+    biases = 8 * 7 * 128
+    more = inner_units * (2 * 128 + 1) + biases + 2 * gates // 6
+    assert sparse.num_parameters == dense.num_parameters + more
 
 
 def test_flops_of_a_recurrent_model_worked_out_by_hand():

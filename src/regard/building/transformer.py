@@ -9,7 +9,8 @@ from regard.building.attention import build_attention
 from regard.config import TransformerConfig
 from regard.config.checks import require_resolved
 from regard.layers.embedder import Embedder
-from regard.layers.feed_forward import FeedForward
+from regard.layers.experts import Experts, NoisyTopKGate
+from regard.layers.feed_forward import FeedForward, PositionWise
 from regard.layers.positions import Learned, Positions, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.models import transformer
@@ -28,7 +29,7 @@ def build_embedder(config: TransformerConfig, embedding: nn.Embedding | nn.Linea
 
 
 def build_encoder_layer(config: TransformerConfig) -> transformer.EncoderLayer:
-    """Build self-attention and a feed-forward network."""
+    """Build self-attention and a feed-forward network or experts."""
     return transformer.EncoderLayer(
         _build_self_attention(config, "model.encoder"),
         _build_feed_forward(config),
@@ -37,7 +38,8 @@ def build_encoder_layer(config: TransformerConfig) -> transformer.EncoderLayer:
 
 
 def build_decoder_layer(config: TransformerConfig, memory_size: int) -> transformer.DecoderLayer:
-    """Build self-attention, cross-attention to states of this size and a feed-forward network."""
+    """Build self-attention, cross-attention to states of this size and a
+    feed-forward network or experts."""
     size, part = require_resolved(config.size), require_resolved(config.size) // config.heads
     attends = build_attention(config.attention, part, part, "model.decoder.attention")
     return transformer.DecoderLayer(
@@ -66,12 +68,22 @@ def _build_self_attention(
     return attention.MultiHeadSelfAttention(size, config.heads, attends)
 
 
-def _build_feed_forward(config: TransformerConfig) -> FeedForward:
-    return FeedForward(
-        require_resolved(config.size),
-        require_resolved(config.feed_forward),
+def _build_feed_forward(config: TransformerConfig) -> PositionWise:
+    size, experts = require_resolved(config.size), config.experts
+    if not experts.number:
+        return FeedForward(
+            size,
+            require_resolved(config.feed_forward),
+            config.activation,
+            dropout=config.activation_dropout,
+        )
+    return Experts(
+        NoisyTopKGate(size, experts.number, experts.active),
+        require_resolved(experts.size),
         config.activation,
         dropout=config.activation_dropout,
+        importance=experts.importance,
+        load=experts.load,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,7 @@ HELP_EXAMPLES = (
     ("regard plot runs/letters 'sixty-one' -o map.png", "a heatmap as a figure"),
     ("regard plot runs/captions photo.jpg -o map.png", "attention of each word on the image"),
     ("regard plot runs/letters 'sixty-one' -o map.json", "all numbers"),
+    ("regard plot runs/experts source.txt --experts -o experts.png", "words of each expert"),
 )
 
 
@@ -46,7 +48,7 @@ class Options:
     run: tyro.conf.Positional[Path]
     """Run folder."""
     text: tyro.conf.Positional[str]
-    """Source: a text, or the image file if the run captions."""
+    """Source: a text, or the image file if the run captions; with --experts a file of texts."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """File to write: a figure (.png, .svg, .pdf) or all numbers (.json, .npz) (default: draw in the
     terminal)."""
@@ -56,14 +58,19 @@ class Options:
     """Target to draw the attention of, instead of the model's translation."""
     kind: AttentionKind | None = None
     """Attention to draw: of the target on the source (cross) or on an image (image), of the source
-    or the target on itself (encoder, decoder), of the target on extra vectors (memory) (default:
-    cross or image, or the first kind that the run has)."""
+    or the target on itself (encoder, decoder), of the target on extra vectors (memory); or the gate
+    values of the experts of each source or target position (encoder_experts, decoder_experts)
+    (default: cross or image, or the first kind that the run has)."""
     layer: int | None = None
     """Layer to draw, from 1 (default: all)."""
     head: int | None = None
     """Head to draw, from 1 (default: all)."""
     mean: bool = False
     """Draw the mean over layers and heads."""
+    experts: bool = False
+    """Draw the load of each expert of a model with experts, and the pieces that each computes, over
+    all lines of a file of sources. TEXT is the file; --kind is encoder_experts (default) or
+    decoder_experts."""
     cells: bool = False
     """Draw the grid cells of an image instead of smooth weights."""
     scale: OverlayScale = "image"
@@ -106,6 +113,9 @@ def run(arguments: list[str]) -> None:
 
     model = load(options.run, *options.ensemble, device=options.device)
     task = task_of(model.data)
+    if options.experts:
+        _draw_experts(task, model, options)
+        return
     _check_options(task, options)
     output = task.output_to_plot(model, options.text, options.target)
     if output.lazy_trace is None:
@@ -115,6 +125,41 @@ def run(arguments: list[str]) -> None:
     draw()
     if options.output is not None:
         print(options.output)
+
+
+def _draw_experts(task: Task[Any], model: Any, options: Options) -> None:
+    """Draw the work of the experts over a file of sources. UserError for options that do not apply,
+    and for a model without experts."""
+    from regard.cli.lines import LineInput
+    from regard.viewing import experts
+
+    kind: AttentionKind = options.kind or "encoder_experts"
+    bare = replace(options, target=None, head=None, mean=False, cells=False, scale="image")
+    if (
+        options != bare
+        or options.saves_numbers
+        or kind not in ("encoder_experts", "decoder_experts")
+    ):
+        raise UserError(
+            "--experts takes --kind encoder_experts or decoder_experts, --layer, --title, --width, "
+            f"--dots and -o with a figure ({', '.join(SUFFIXES)}): leave the other options out"
+        )
+    if not task.takes_targets:
+        raise UserError("--experts is for runs that translate: leave it out, and use --kind")
+    with ExitStack() as files:
+        lines = list(LineInput.open(options.text, files, lambda _: None).lines)
+    results = model.translate(lines)
+    traces = (result.lazy_trace.figure for result in results if result.lazy_trace is not None)
+    layers = experts.assignments(traces, kind)
+    if options.layer is not None:
+        if not 1 <= options.layer <= len(layers):
+            raise UserError(f"there is no layer {options.layer}: expected 1 to {len(layers)}")
+        layers = (layers[options.layer - 1],)
+    if options.output is None:
+        show.loads(layers)
+        return
+    show.save_experts(layers, options.output, options.style)
+    print(options.output)
 
 
 def _check_options(task: Task[Any], options: Options) -> None:

@@ -12,7 +12,14 @@ import tyro
 from regard import recipes
 from regard.cli.options import parse
 from regard.config import resolve
-from regard.recipes.published import PUBLISHED, SOURCE, TERAFLOPS
+from regard.recipes.published import (
+    PUBLISHED,
+    SOURCE,
+    SYSTEMS,
+    TERAFLOPS,
+    PrintedCost,
+    PublishedCost,
+)
 
 if TYPE_CHECKING:
     from regard.tasks.cost import Cost
@@ -45,6 +52,10 @@ def run(arguments: list[str]) -> None:
             cost = cost_of(recipes.load(recipes.find(name)))
             lines = "\n".join([*_lines(cost), *_published(name, cost)])
             print(f"{name}\n{textwrap.indent(lines, '    ')}")
+        if options.recipe is None:
+            print(f"\nPublished FLOPs of training ({SOURCE}):")
+            for system, costs in SYSTEMS.items():
+                print(f"  {system:18}  {_printed(costs)}")
         print(f"\n{EXPLAINED}")
         return
     if options.recipe is not None:
@@ -71,6 +82,19 @@ def _lines(cost: Cost) -> list[str]:
     if cost.training is not None:
         lines[-1] += f", {cost.training:.1e} for {cost.num_updates:,} updates"
     return lines
+
+
+def _printed(costs: tuple[PublishedCost | PrintedCost, ...]) -> str:
+    """Return the published FLOPs of a system with the GPUs and the hours that they stand for."""
+    parts = []
+    for cost in costs:
+        time = (
+            f" ({cost.num_devices} {cost.device}, {cost.hours:g} hours)"
+            if isinstance(cost, PublishedCost)
+            else ""
+        )
+        parts.append(f"{cost.languages} {cost.flops:.1e}{time}")
+    return "; ".join(parts) or "none"
 
 
 def _published(name: str, cost: Cost) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from regard.cli.output import warn
 from regard.errors import UserError
@@ -20,6 +21,7 @@ from regard.viewing import figure, labels
 if TYPE_CHECKING:
     from regard.metrics.classification import Confusion
     from regard.trace import Trace
+    from regard.viewing.experts import Assignment
     from regard.viewing.labels import LabelledMap
     from regard.viewing.overlay import OverlaySettings
 
@@ -75,6 +77,21 @@ def tinted(trace: Trace) -> None:
     console.print(
         sentence.text(sentence.ShadedSentence.of(trace), coloured=coloured), soft_wrap=True
     )
+
+
+def loads(layers: Sequence[Assignment]) -> None:
+    """Print the load of each expert of each layer, divided by the mean, and its pieces."""
+    table = Table("layer", "expert", box=None)
+    for name in ("load", "importance"):
+        table.add_column(name, justify="right")
+    table.add_column("pieces with the largest mean gate values")
+    for layer in layers:
+        work = zip(layer.load, layer.importance, layer.pieces, strict=True)
+        for expert, (load, importance, pieces) in enumerate(work, start=1):
+            names = "  ".join(f"{labels.short(piece)} {mean:.2f}" for piece, mean in pieces)
+            numbers = f"{load:.2f}", f"{importance:.2f}"
+            table.add_row(str(layer.layer), str(expert), *numbers, Text(names))
+    Console().print(table)
 
 
 def confusion(matrix: Confusion) -> None:
@@ -134,6 +151,14 @@ def save_figure(
 
     with printed_warnings():
         heatmap.save(attention, path, style=style)
+
+
+def save_experts(layers: Sequence[Assignment], path: Path, style: figure.Style) -> None:
+    """Write a figure of the load and the pieces of experts."""
+    from regard.viewing import experts
+
+    with printed_warnings():
+        experts.save(layers, path, style=style)
 
 
 def save_sentence(trace: Trace, path: Path, style: figure.Style) -> None:

@@ -17,6 +17,7 @@ from regard.config.data import (
 from regard.config.decoders import *  # noqa: F403 (the names in decoders.__all__)
 from regard.config.encoders import *  # noqa: F403 (the names in encoders.__all__)
 from regard.config.experiment import Experiment, resolve
+from regard.config.experts import ExpertsConfig
 from regard.config.heads import *  # noqa: F403 (the names in heads.__all__)
 from regard.config.models import (
     KINDS,
@@ -46,6 +47,7 @@ __all__ = [
     "DataConfig",
     "DecoderAttentionConfig",
     "Experiment",
+    "ExpertsConfig",
     "ModelConfig",
     "PartConfig",
     "SearchConfig",

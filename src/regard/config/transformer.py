@@ -18,6 +18,7 @@ from regard.config.checks import (
     inherit,
     require_resolved,
 )
+from regard.config.experts import ExpertsConfig
 from regard.names import Activation, NormPlacement, PositionKind
 
 __all__ = ["TransformerConfig", "TransformerDecoderConfig", "TransformerEncoderConfig"]
@@ -54,6 +55,7 @@ class TransformerEncoderConfig:
     window: Size | None = None
     """Attention span: number of positions on each side. Default: all."""
     attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(score="scaled_dot"))
+    experts: ExpertsConfig = field(default_factory=ExpertsConfig)
 
     attends = True
 
@@ -107,6 +109,7 @@ class TransformerDecoderConfig:
     window: Size | None = None
     """Attention span: number of earlier positions. Default: all."""
     attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(score="scaled_dot"))
+    experts: ExpertsConfig = field(default_factory=ExpertsConfig)
 
     attends = True
 
@@ -137,7 +140,11 @@ def _resolve(part: Part, size: int, dropout: float) -> Part:
     part = inherit(part, size=size, dropout=dropout)
     size = require_resolved(part.size)
     part = inherit(part, feed_forward=4 * size)
-    return replace(part, attention=part.attention.resolve(size // part.heads))
+    return replace(
+        part,
+        attention=part.attention.resolve(size // part.heads),
+        experts=part.experts.resolve(require_resolved(part.feed_forward)),
+    )
 
 
 def _max_sequence(part: TransformerConfig) -> int | None:
@@ -148,3 +155,4 @@ def _unused(part: TransformerConfig) -> Iterator[tuple[str, str]]:
     if part.positions != "learned" and changed_fields(part, "max_positions"):
         yield "max_positions", f"{part.positions} positions have no limit"
     yield from ((f"attention.{name}", reason) for name, reason in part.attention.unused)
+    yield from ((f"experts.{name}", reason) for name, reason in part.experts.unused)

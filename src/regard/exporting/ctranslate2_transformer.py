@@ -24,6 +24,7 @@ from regard.attention.dot.choose import dot_scale
 from regard.attention.multihead import Heads
 from regard.data.special_tokens import END, PAD, SPECIAL, START, UNKNOWN
 from regard.errors import UserError
+from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Positions, Rotary
 from regard.layers.residual import PreNorm, Residual
 from regard.models.memory import top_layer
@@ -83,6 +84,13 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
         raise UserError(
             "keys are projected after rotation (attention.score general with positions rotary), "
             "but --to ctranslate2 rotates them last: train with another score or other positions"
+        )
+    if not all(
+        isinstance(layer.feed_forward, FeedForward) for layer in (*encoder.layers, *decoder.layers)
+    ):
+        raise UserError(
+            "layers have experts (model.encoder.experts or model.decoder.experts), which --to "
+            "ctranslate2 cannot express: train without them"
         )
     spec = TransformerSpec(_encoder(encoder), _decoder(decoder))
     spec.register_source_vocabulary(list(vocabularies.source))

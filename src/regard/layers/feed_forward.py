@@ -1,23 +1,73 @@
-"""Sublayers that compute each position separately: the feed-forward network (Vaswani et al. 2017,
-section 3.3)."""
+"""Sublayers that compute each position separately: their protocol, and the feed-forward network
+(Vaswani et al. 2017, section 3.3). `experts` has the mixture of experts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import nn
 from torch.nn import functional as F
 
 from regard.layers.dropout import Dropout
 from regard.linear import Linear, glorot_uniform
 from regard.names import Activation
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,  # Vaswani et al. 2017, eq. 2
     "gelu": F.gelu,  # Hendrycks and Gimpel 2016
 }
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Terms of the loss that keep experts equally busy, already weighted, and the load of the
+    busiest expert divided by the mean load."""
+
+    importance: Float[Tensor, ""]
+    load: Float[Tensor, ""]
+    largest_load: Float[Tensor, ""]
+
+
+@dataclass(frozen=True)
+class Routing:
+    """Experts of each real position and their gate values. `real` are the numbers of the real
+    positions, counted over the whole batch; None without padding. `shape` is that of all positions.
+    Evaluation has no balance."""
+
+    experts: Int[Tensor, "row active"]
+    gates: Float[Tensor, "row active"]
+    logits: Float[Tensor, "row expert"]
+    shape: tuple[int, ...]
+    real: Int[Tensor, "row"] | None
+    balance: Balance | None = None
+
+    @property
+    def weights(self) -> Float[Tensor, "*batch position expert"]:
+        """Gate value of every expert at every position; zeros at padding."""
+        return self._spread(torch.zeros_like(self.logits).scatter(1, self.experts, self.gates))
+
+    @property
+    def scores(self) -> Float[Tensor, "*batch position expert"]:
+        """Logits of the gate without noise; zeros at padding."""
+        return self._spread(self.logits)
+
+    def _spread(self, rows: Float[Tensor, "row expert"]) -> Tensor:
+        if self.real is not None:
+            num_positions = torch.Size(self.shape).numel()
+            rows = rows.new_zeros(num_positions, rows.size(1)).index_copy(0, self.real, rows)
+        return rows.view(*self.shape, rows.size(1))
+
+
+@dataclass(frozen=True)
+class PositionWiseOutput:
+    """States of all positions, and the experts that computed them, if there are any."""
+
+    states: Float[Tensor, "*batch position size"]
+    routing: Routing | None = None
 
 
 @runtime_checkable
@@ -28,7 +78,7 @@ class PositionWise(Protocol):
         self,
         states: Float[Tensor, "batch position size"],
         mask: Bool[Tensor, "batch position"] | None = None,
-    ) -> Float[Tensor, "batch position size"]:
+    ) -> PositionWiseOutput:
         """Compute all positions. The mask is True for real positions; None if all are real. Results
         at padding have no influence."""
 
@@ -51,7 +101,8 @@ class FeedForward(nn.Module):
         self,
         states: Float[Tensor, "*batch position size"],
         mask: Bool[Tensor, "*batch position"] | None = None,
-    ) -> Float[Tensor, "*batch position size"]:
+    ) -> PositionWiseOutput:
         """Compute all positions, padding too."""
         del mask
-        return self.outer(self.dropout(ACTIVATIONS[self.activation](self.inner(states))))
+        hidden = self.dropout(ACTIVATIONS[self.activation](self.inner(states)))
+        return PositionWiseOutput(self.outer(hidden))

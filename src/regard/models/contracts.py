@@ -30,7 +30,8 @@ AT_SOURCE: tuple[AttentionKind, ...] = ("cross", "image")
 class AttentionBlock:
     """Attention weights of one kind: `cross` (target to source), `encoder` and `decoder`
     (self-attention), `image` (target to grid cells), `memory` (target to vectors that belong to no
-    source). Layers and heads are separate axes."""
+    source), `encoder_experts` and `decoder_experts` (gate values of the experts of each position of
+    source or target, with one head). Layers and heads are separate axes."""
 
     kind: AttentionKind
     weights: Float[Tensor, "batch layer head target source"]

@@ -2,12 +2,12 @@
 
     encoder   x = dropout(sqrt(size) E source + positions)
               x = x + self-attention(x)
-              x = x + feed-forward(x)                                               N times
+              x = x + feed-forward(x), or a mixture of experts                      N times
 
     decoder   y = dropout(sqrt(size) E target + positions)
               y = y + causal self-attention(y)
               y = y + cross-attention(y, memory)
-              y = y + feed-forward(y)                                               N times
+              y = y + feed-forward(y), or a mixture of experts                      N times
     logits_t  W y_t
 
 Each sum with its dropout and layer norm is a `Residual`. The heads may use any score of
@@ -48,10 +48,11 @@ from regard.attention import (
 )
 from regard.data.batch import PAD, Numbers, Tokens
 from regard.layers.embedder import Embedder
-from regard.layers.feed_forward import PositionWise
+from regard.layers.feed_forward import PositionWise, Routing
 from regard.layers.residual import Residual
 from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, DecoderOutput, Encoded, Memory
+from regard.models.experts import blocks_of_gates, measures_of_load, penalties_of_balance
 from regard.models.memory import single_memory
 from regard.names import AttentionKind
 from regard.shapes import Bool, Float, Int, Tensor
@@ -69,8 +70,18 @@ class EncoderArguments:
     need_weights: bool
 
 
+@dataclass(frozen=True)
+class EncoderLayerOutput:
+    """Output of an encoder layer: states, attention weights if requested, and the experts of its
+    positions, if it has experts."""
+
+    states: Float[Tensor, "batch source size"]
+    attention: MultiHeadOutput
+    routing: Routing | None
+
+
 class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward network."""
+    """Self-attention, then a feed-forward network or experts."""
 
     def __init__(
         self,
@@ -87,14 +98,15 @@ class EncoderLayer(nn.Module):
         self,
         states: Float[Tensor, "batch source size"],
         shared: EncoderArguments,
-    ) -> tuple[Float[Tensor, "batch source size"], MultiHeadOutput]:
+    ) -> EncoderLayerOutput:
         inputs = self.self_residual.before(states)
         attention = self.self_attention(
             inputs, shared.visible, shared.rotate, need_weights=shared.need_weights
         )
         states = self.self_residual.after(states, attention.context)
         change = self.feed_forward(self.feed_forward_residual.before(states), shared.mask)
-        return self.feed_forward_residual.after(states, change), attention
+        states = self.feed_forward_residual.after(states, change.states)
+        return EncoderLayerOutput(states, attention, change.routing)
 
 
 class TransformerEncoder(nn.Module):
@@ -123,13 +135,22 @@ class TransformerEncoder(nn.Module):
         states = [self.embedder(source.inputs, positions)]
         visible = self.span.bidirectional_mask(None if mask is None else padding(mask), states[0])
         shared = EncoderArguments(mask, visible, rotate, need_weights)
-        attention = []
+        outputs: list[EncoderLayerOutput] = []
         for layer in self.layers:
-            layer_states, output = layer(states[-1], shared)
-            states.append(layer_states)
-            attention.append(output)
+            outputs.append(layer(states[-1], shared))
+            states.append(outputs[-1].states)
         states[-1] = self.norm(states[-1])
-        return Encoded(tuple(states), source.mask, attention=_blocks("encoder", attention))
+        routings = [output.routing for output in outputs]
+        attention = _blocks("encoder", [output.attention for output in outputs])
+        if need_weights:
+            attention += blocks_of_gates("encoder_experts", routings)
+        return Encoded(
+            tuple(states),
+            source.mask,
+            attention=attention,
+            penalties=penalties_of_balance(routings),
+            measures=measures_of_load("encoder_load", routings),
+        )
 
 
 @dataclass(frozen=True)
@@ -146,17 +167,20 @@ class DecoderArguments:
 
 
 @dataclass(frozen=True)
-class LayerOutput:
-    """Output of a decoder layer: states, key-value cache, and attention weights if requested."""
+class DecoderLayerOutput:
+    """Output of a decoder layer: states, key-value cache, attention weights if requested, and the
+    experts of its positions, if it has experts."""
 
     states: Float[Tensor, "batch target size"]
     cache: KVCache
     self_attention: MultiHeadOutput
     cross_attention: MultiHeadOutput
+    routing: Routing | None
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, then cross-attention to the memory, then a feed-forward network."""
+    """Self-attention, then cross-attention to the memory, then a feed-forward network or
+    experts."""
 
     def __init__(
         self,
@@ -177,7 +201,7 @@ class DecoderLayer(nn.Module):
         memory: PreparedHeads,
         shared: DecoderArguments,
         cache: KVCache,
-    ) -> LayerOutput:
+    ) -> DecoderLayerOutput:
         """Compute the states of a target, or of one token of every hypothesis. The cache has the
         keys and values of the tokens before."""
         projected = self.self_attention.project(self.self_residual.before(states), shared.rotate)
@@ -194,8 +218,8 @@ class DecoderLayer(nn.Module):
         )
         states = self.cross_residual.after(states, cross_attention.context)
         change = self.feed_forward(self.feed_forward_residual.before(states), shared.mask)
-        states = self.feed_forward_residual.after(states, change)
-        return LayerOutput(states, cache, self_attention, cross_attention)
+        states = self.feed_forward_residual.after(states, change.states)
+        return DecoderLayerOutput(states, cache, self_attention, cross_attention, change.routing)
 
 
 @dataclass(frozen=True)
@@ -289,7 +313,13 @@ class TransformerDecoder(nn.Module):
         rotate = self.embedder.rotation(positions)
         shared = DecoderArguments(mask, visible, state.mask, rotate, need_weights)
         features, outputs = self._layers(self.embedder(inputs, positions), state, shared)
-        return DecoderOutput(features, _attention(self.kind, outputs))
+        routings = [output.routing for output in outputs]
+        return DecoderOutput(
+            features,
+            _attention(self.kind, outputs),
+            penalties_of_balance(routings),
+            measures_of_load("decoder_load", routings),
+        )
 
     def project(
         self, features: Float[Tensor, "*batch feature"]
@@ -332,9 +362,9 @@ class TransformerDecoder(nn.Module):
         states: Float[Tensor, "batch target size"],
         state: TransformerState,
         shared: DecoderArguments,
-    ) -> tuple[Float[Tensor, "batch target size"], list[LayerOutput]]:
+    ) -> tuple[Float[Tensor, "batch target size"], list[DecoderLayerOutput]]:
         """Return the states after the last norm, and the output of every layer."""
-        outputs: list[LayerOutput] = []
+        outputs: list[DecoderLayerOutput] = []
         for layer, memory, cache in zip(self.layers, state.memory, state.caches, strict=True):
             outputs.append(layer(states, memory, shared, cache))
             states = outputs[-1].states
@@ -343,19 +373,24 @@ class TransformerDecoder(nn.Module):
 
 def _attention(
     kind: AttentionKind,
-    outputs: list[LayerOutput],
+    outputs: list[DecoderLayerOutput],
     slots: Int[Tensor, "batch hypothesis position"] | None = None,
 ) -> tuple[AttentionBlock, ...]:
-    """Return the attention blocks of all layers, if weights were requested. With `slots`, gather
-    the weights of each hypothesis's own slots, so that the source axis counts its positions."""
+    """Return the attention blocks of all layers and the gate values of experts, if weights were
+    requested. With `slots`, gather the self-attention to each hypothesis's own slots, so that the
+    source axis counts its positions."""
     cross_attention = _blocks(kind, [output.cross_attention for output in outputs])
     self_attention = _blocks("decoder", [output.self_attention for output in outputs])
-    if slots is None or not self_attention:
-        return cross_attention + self_attention
+    if not self_attention:
+        return cross_attention
+    experts = blocks_of_gates("decoder_experts", [output.routing for output in outputs])
+    if slots is None:
+        return cross_attention + self_attention + experts
     (block,) = self_attention
     index = slots[:, None, None].expand(*block.weights.shape[:3], -1, -1)
     scores = None if block.scores is None else block.scores.gather(4, index)
-    return (*cross_attention, AttentionBlock("decoder", block.weights.gather(4, index), scores))
+    block = AttentionBlock("decoder", block.weights.gather(4, index), scores)
+    return (*cross_attention, block, *experts)
 
 
 def _blocks(kind: AttentionKind, layers: list[MultiHeadOutput]) -> tuple[AttentionBlock, ...]:

@@ -33,6 +33,7 @@ GROUPS = {
         "multi30k-gnmt",
         "multi30k-luong",
         "multi30k-transformer",
+        "multi30k-transformer-experts",
         "trec",
     ),
     "Papers": (

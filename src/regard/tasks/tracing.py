@@ -283,9 +283,9 @@ def _rows(block: Tensor) -> tuple[Tensor, ...]:
 
 
 def as_map(attention: HypothesisAttention, target: int, source: int) -> AttentionMap:
-    """Cut the padding off, for a target and a source of these lengths. Cells of an image and extra
-    vectors have no padding."""
-    down = source if attention.kind == "encoder" else target
+    """Cut the padding off, for a target and a source of these lengths. Cells of an image, extra
+    vectors and experts have no padding."""
+    down = source if attention.kind in ("encoder", "encoder_experts") else target
     across = {"cross": source, "encoder": source, "decoder": target}.get(attention.kind)
     part = np.s_[:, :, :down, :across]
     scores = None if attention.scores is None else attention.scores.numpy()[part]

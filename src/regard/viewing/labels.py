@@ -67,8 +67,9 @@ class LabelledMap:
 
     @classmethod
     def of_trace(cls, trace: Trace, kind: AttentionKind = "cross") -> LabelledMap:
-        """Return the map of this kind of a trace. Grid cells and vectors are numbered from 1;
-        several memories of vectors stand side by side. ValueError if the trace has no such map."""
+        """Return the map of this kind of a trace. Grid cells, vectors and experts are numbered from
+        1; several memories of vectors stand side by side. ValueError if the trace has no such
+        map."""
         target, source = trace.rows(kind), trace.columns(kind)
         if source is not None:
             languages = source.language, target.language

@@ -1,0 +1,49 @@
+"""Mixture of experts in place of feed-forward networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from regard.config.checks import Count, CountOrZero, Size, Weight, changed_fields, check_fields
+from regard.errors import UserError
+
+
+@dataclass(frozen=True)
+class ExpertsConfig:
+    """Mixture of experts (Shazeer et al. 2017)."""
+
+    number: CountOrZero = 0
+    """Number of experts in each layer. 0: one feed-forward network."""
+    active: Count = 2
+    """Number of experts that compute each position."""
+    size: Size | None = None
+    """Hidden units of each expert. Default: feed_forward / active, so that a position costs as much
+    as with one feed-forward network."""
+    importance: Weight = 0.01
+    """Weight of the loss that gives experts equal sums of gate values. Published: 0.01 for
+    translation, 0.1 for language models."""
+    load: Weight = 0.01
+    """Weight of the loss that gives experts equal numbers of positions. Published: as for
+    importance."""
+
+    def __post_init__(self) -> None:
+        check_fields("experts", self)
+        if 0 < self.number < self.active:
+            raise UserError(
+                f"experts.active is {self.active}: expected at most {self.number}, the number of "
+                "experts (experts.number)"
+            )
+
+    def resolve(self, feed_forward: int) -> ExpertsConfig:
+        """Set the size of experts, if there are any and it is not set."""
+        if not self.number or self.size is not None:
+            return self
+        return replace(self, size=max(1, feed_forward // self.active))
+
+    @property
+    def unused(self) -> Iterator[tuple[str, str]]:
+        """Fields that are set and have no effect, each with the reason."""
+        if not self.number:
+            names = changed_fields(self, "active", "size", "importance", "load")
+            yield from ((name, "there are no experts: set experts.number") for name in names)

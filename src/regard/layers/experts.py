@@ -1,0 +1,255 @@
+"""Mixture of experts (Shazeer et al. 2017): many feed-forward networks, of which a gate chooses a
+few for each position.
+
+    y = sum over i of G(x)_i E_i(x)                                                       (eq. 1)
+    E_i(x) = W2_i activation(W1_i x + b1_i) + b2_i
+    G(x) = softmax(keep the k largest of H(x))                                        (eq. 3, 5)
+    H(x)_i = (W_g x)_i + n_i softplus((W_n x)_i), n_i normal                              (eq. 4)
+
+The noise is drawn in training only. Two terms of the loss keep the experts equally busy. The load
+of an expert is the expected number of positions that choose it, a smooth function of the weights:
+
+    importance_i = sum over x of G(x)_i                                                   (eq. 6)
+    load_i = sum over x of P(x, i)                                                       (eq. 10)
+    P(x, i) = Phi(((W_g x)_i - k-th largest of H(x) without i) / softplus((W_n x)_i))   (eq. 8, 9)
+    w_importance CV(importance)^2 + w_load CV(load)^2                                  (eq. 7, 11)
+
+Positions are sorted by expert, and each layer of all experts is one grouped product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from regard.fast_path import needs_formula
+from regard.layers.dropout import Dropout
+from regard.layers.feed_forward import ACTIVATIONS, Balance, PositionWiseOutput, Routing
+from regard.linear import working_type
+from regard.names import Activation
+from regard.precise import at_least_float32
+from regard.shapes import Bool, Float, Int, Tensor
+
+SMALLEST_NOISE = 0.01
+"""Smallest standard deviation of the noise, by which the load divides. The paper has no minimum;
+its authors' code adds 0.01 to every standard deviation."""
+SMALLEST_MEAN = 1e-10
+"""Added to the squared mean of the load, so that a batch without positions has a loss."""
+ALIGNMENT = 16
+"""Bytes that divide each row of a matrix in PyTorch's grouped product."""
+
+
+@dataclass(frozen=True)
+class ExpertChoice:
+    """Experts of each row and their gate values, which sum to one. `logits` have no noise. `load`
+    is the expected load in training, else None."""
+
+    experts: Int[Tensor, "row active"]
+    gates: Float[Tensor, "row active"]
+    logits: Float[Tensor, "row expert"]
+    load: Float[Tensor, "expert"] | None = None
+
+
+class NoisyTopKGate(nn.Module):
+    """Gate that chooses `num_active` of `num_experts` experts, computed in float32.
+
+    Its weights are zeros at first, so the experts of a position are drawn by the noise alone
+    (appendix A)."""
+
+    def __init__(self, size: int, num_experts: int, num_active: int) -> None:
+        """ValueError unless the number of active experts is from 1 to the number of experts."""
+        super().__init__()
+        if not 1 <= num_active <= num_experts:
+            raise ValueError(
+                f"num_active is {num_active}: expected a number from 1 to {num_experts}, the "
+                "number of experts"
+            )
+        self.num_active = num_active
+        self.weight = nn.Parameter(torch.zeros(num_experts, size))
+        self.noise = nn.Parameter(torch.zeros(num_experts, size))
+
+    @property
+    def num_experts(self) -> int:
+        """Number of experts."""
+        return len(self.weight)
+
+    def forward(self, rows: Float[Tensor, "row size"]) -> ExpertChoice:
+        """Choose the experts of each row, with noise in training."""
+        with torch.autocast(rows.device.type, enabled=False):
+            rows = at_least_float32(rows)
+            logits = F.linear(rows, at_least_float32(self.weight))
+            if not self.training:
+                values, experts = logits.topk(self.num_active)
+                return ExpertChoice(experts, values.softmax(dim=-1), logits)
+            deviation = F.softplus(F.linear(rows, at_least_float32(self.noise)))
+            deviation = deviation.clamp_min(SMALLEST_NOISE)
+            noisy = logits + torch.randn_like(logits) * deviation
+            values, experts = noisy.topk(self.num_active)
+            load = self._choice_probability(logits, noisy, deviation).sum(dim=0)
+            return ExpertChoice(experts, values.softmax(dim=-1), logits, load)
+
+    def _choice_probability(
+        self,
+        logits: Float[Tensor, "row expert"],
+        noisy: Float[Tensor, "row expert"],
+        deviation: Float[Tensor, "row expert"],
+    ) -> Float[Tensor, "row expert"]:
+        """Return the probability that each expert is chosen if its own noise is drawn again (eq. 8,
+        9)."""
+        if self.num_active == self.num_experts:
+            return torch.ones_like(logits)
+        values, experts = noisy.topk(self.num_active + 1)
+        last, next_one = values[:, -2:-1], values[:, -1:]
+        is_chosen = torch.zeros_like(logits, dtype=torch.bool)
+        is_chosen = is_chosen.scatter(1, experts[:, :-1], True)
+        threshold = torch.where(is_chosen, next_one, last)  # the k-th largest of the others
+        return torch.special.ndtr((logits - threshold) / deviation)
+
+
+class Experts(nn.Module):
+    """Feed-forward networks of which the gate chooses a few for each position."""
+
+    def __init__(
+        self,
+        gate: NoisyTopKGate,
+        inner_size: int,
+        activation: Activation = "relu",
+        *,
+        dropout: float = 0.0,
+        importance: float = 0.01,
+        load: float = 0.01,
+    ) -> None:
+        """`importance` and `load` are the weights of the two terms of the loss. `inner_size` is the
+        number of hidden units of one expert."""
+        super().__init__()
+        num_experts, size = gate.weight.shape
+        self.gate = gate
+        self.inner = nn.Parameter(torch.empty(num_experts, size, inner_size))
+        self.inner_bias = nn.Parameter(torch.zeros(num_experts, inner_size))
+        self.outer = nn.Parameter(torch.empty(num_experts, inner_size, size))
+        self.outer_bias = nn.Parameter(torch.zeros(num_experts, size))
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+        self.importance, self.load = importance, load
+        for matrix in (*self.inner, *self.outer):
+            nn.init.xavier_uniform_(matrix)
+
+    @property
+    def num_multiplied(self) -> int:
+        """Number of weights by which a position is multiplied in training."""
+        num_active = self.gate.num_active
+        experts = num_active * (self.inner[0].numel() + self.outer[0].numel())
+        return experts + self.gate.weight.numel() + self.gate.noise.numel()
+
+    def forward(
+        self,
+        states: Float[Tensor, "*batch position size"],
+        mask: Bool[Tensor, "*batch position"] | None = None,
+    ) -> PositionWiseOutput:
+        """Compute real positions. Results at padding are zeros."""
+        rows = states.flatten(0, -2)
+        real = None if mask is None else mask.flatten().nonzero()[:, 0]
+        inputs = rows if real is None else rows.index_select(0, real)
+        choice = self.gate(inputs)
+        mixed = self._mix(inputs, choice)
+        if real is not None:
+            mixed = mixed.new_zeros(rows.shape).index_copy(0, real, mixed)
+        shape, balance = states.shape[:-1], self._balance(choice)
+        routing = Routing(choice.experts, choice.gates, choice.logits, shape, real, balance)
+        return PositionWiseOutput(mixed.view(states.shape), routing)
+
+    def _mix(
+        self, rows: Float[Tensor, "row size"], choice: ExpertChoice
+    ) -> Float[Tensor, "row size"]:
+        """Return the sum of the chosen experts' outputs, weighted by their gate values (eq. 1)."""
+        num_active = self.gate.num_active
+        experts, order = choice.experts.flatten().sort(stable=True)
+        ends = experts.bincount(minlength=self.gate.num_experts).cumsum(dim=0)
+        inputs = rows.index_select(0, order.div(num_active, rounding_mode="floor"))
+        hidden = grouped_product(inputs, self.inner, ends)
+        hidden = hidden + self.inner_bias.to(hidden.dtype).index_select(0, experts)
+        hidden = self.dropout(ACTIVATIONS[self.activation](hidden))
+        outputs = grouped_product(hidden, self.outer, ends)
+        outputs = outputs + self.outer_bias.to(outputs.dtype).index_select(0, experts)
+        outputs = torch.empty_like(outputs).index_copy(0, order, outputs)
+        gates = choice.gates.to(outputs.dtype)[..., None]
+        return (gates * outputs.view(*choice.gates.shape, outputs.size(1))).sum(dim=1)
+
+    def _balance(self, choice: ExpertChoice) -> Balance | None:
+        """Return the terms of the loss and the largest load; None outside training."""
+        if choice.load is None:
+            return None
+        experts = choice.experts.flatten()
+        zeros = choice.gates.new_zeros(self.gate.num_experts)
+        importance = zeros.index_add(0, experts, choice.gates.flatten())
+        counts = experts.bincount(minlength=self.gate.num_experts).to(zeros.dtype)
+        return Balance(
+            self.importance * squared_variation(importance),
+            self.load * squared_variation(choice.load),
+            counts.max() / counts.mean().clamp_min(SMALLEST_MEAN),
+        )
+
+
+def squared_variation(numbers: Float[Tensor, "expert"]) -> Float[Tensor, ""]:
+    """Return the squared coefficient of variation: the variance over the squared mean."""
+    return numbers.var(correction=0) / (numbers.mean().square() + SMALLEST_MEAN)
+
+
+def grouped_product(
+    rows: Float[Tensor, "row inner"],
+    weights: Float[Tensor, "expert inner column"],
+    ends: Int[Tensor, "expert"],
+) -> Float[Tensor, "row column"]:
+    """Return the product of each row with the matrix of its expert, with gradients, in autocast's
+    type. Rows are sorted by expert; `ends` are the numbers of rows up to and with each expert."""
+    dtype = working_type(rows)
+    rows, weights = rows.to(dtype), weights.to(dtype)
+    if needs_formula() or not _is_supported(weights):
+        return _by_expert(rows, weights, ends)
+    product: Tensor = _GroupedProduct.apply(rows, weights, ends.to(torch.int32))
+    return product
+
+
+class _GroupedProduct(torch.autograd.Function):
+    """PyTorch's grouped product. Its own gradients reject tensors that are not contiguous."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
+        rows = rows.contiguous()
+        ctx.save_for_backward(rows, weights, ends)
+        return F.grouped_mm(rows, weights, offs=ends)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        rows, weights, ends = ctx.saved_tensors
+        grad_output = grad_output.contiguous()
+        needs_rows, needs_weights, _ = ctx.needs_input_grad
+        return (
+            F.grouped_mm(grad_output, weights.mT, offs=ends) if needs_rows else None,
+            F.grouped_mm(rows.mT, grad_output, offs=ends) if needs_weights else None,
+            None,
+        )
+
+
+def _by_expert(rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
+    """Return the grouped product with one matrix product for each expert, for types and sizes that
+    PyTorch's grouped product lacks."""
+    sizes = ends.diff(prepend=ends.new_zeros(1)).tolist()
+    parts = zip(rows.split(sizes), weights, strict=True)
+    return torch.cat([part @ weight for part, weight in parts])
+
+
+def _is_supported(weights: Float[Tensor, "expert inner column"]) -> bool:
+    """Whether PyTorch computes grouped products with these matrices and their gradients."""
+    bytes_in_row = (size * weights.element_size() for size in weights.shape[1:])
+    return (
+        weights.is_cpu
+        and weights.dtype in (torch.float32, torch.bfloat16)
+        and all(size % ALIGNMENT == 0 for size in bytes_in_row)
+    )

@@ -1,0 +1,89 @@
+"""Balance losses and loads of models with experts, and gradients of all their weights."""
+
+import pytest
+import torch
+
+from regard.building import build_classifier, build_translation
+from regard.data.batch import PAD, pad, pair_batch
+from regard.data.special_tokens import END
+from regard.layers.experts import Experts
+from tests import configs
+from tests.contracts.choices import EXPERTS
+
+TERMS = ["importance", "load"]
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(3)
+    config = configs.transformer(
+        size=14, heads=7, layers=2, decoder_layers=1, dropout=0.0, experts=EXPERTS
+    )
+    return build_translation(config, 13, 17)
+
+
+@pytest.fixture
+def batch():
+    return pair_batch([[4, 5, 6, 7, 8], [9, 10], [11, 12]], [[4, 5], [6, 7, 8, 9], [10, 11, 12]])
+
+
+def experts(model):
+    return [module for module in model.modules() if isinstance(module, Experts)]
+
+
+def test_every_layer_adds_two_terms_and_every_side_a_measure(model, batch):
+    output = model(batch)
+    assert [term.name for term in output.penalties] == TERMS * 3
+    assert all(term.is_mean for term in output.penalties)
+    assert [measure.name for measure in output.measures] == ["encoder_load", "decoder_load"]
+    for measure in output.measures:
+        assert 1 <= measure.value <= EXPERTS.number / EXPERTS.active
+    model.eval()
+    output = model(batch)
+    assert (output.penalties, output.measures) == ((), ())
+
+
+def test_a_measure_is_the_mean_over_layers(model, batch):
+    loads = []
+    for module in experts(model.encoder):
+        module.register_forward_hook(
+            lambda _, inputs, output: loads.append(output.routing.balance.largest_load)
+        )
+    measure, _ = model(batch).measures
+    assert len(loads) == 2
+    assert measure.value == sum(loads) / 2
+
+
+def test_padding_of_both_sides_has_no_experts(model):
+    targets = [[4, 5, END], [5] * 9 + [END]]
+    batch = pair_batch([[4, 5, 6], [4] * 7], targets)
+    routings = []
+    for module in experts(model):
+        module.register_forward_hook(
+            lambda _, inputs, output: routings.append(output.routing.weights)
+        )
+    model(batch)
+    masks = [batch.source.mask] * 2 + [batch.inputs != PAD]
+    for weights, mask in zip(routings, masks, strict=True):
+        assert not mask.all()
+        assert weights[~mask].eq(0).all()
+        torch.testing.assert_close(weights[mask].sum(dim=-1), torch.ones(int(mask.sum())))
+
+
+def test_training_reaches_every_parameter_through_outputs_and_terms(model, batch):
+    output = model(batch)
+    terms = sum(term.value for term in output.penalties)
+    (output.logits.square().mean() + terms).backward()
+    for name, weight in model.named_parameters():
+        assert weight.grad is not None, name
+        assert weight.grad.isfinite().all(), name
+        assert weight.grad.abs().sum() > 0, name
+
+
+def test_classifiers_have_the_terms_of_their_encoder():
+    torch.manual_seed(3)
+    sizes = dict(size=14, heads=7, layers=2, experts=EXPERTS)
+    classifier = build_classifier(configs.classifier("transformer", "mean", **sizes), 13, 0, 3)
+    output = classifier(pad([[4, 5, 6], [7]]))
+    assert [term.name for term in output.penalties] == TERMS * 2
+    assert [measure.name for measure in output.measures] == ["encoder_load"]
