@@ -66,9 +66,9 @@ Fault = Literal[
 
 # Models
 
-TextEncoderKind = Literal["recurrent", "transformer", "bag_of_words"]
+TextEncoderKind = Literal["recurrent", "transformer", "bag_of_words", "gated_convolution"]
 ImageEncoderKind = Literal["convolutional", "backbone"]
-DecoderKind = Literal["recurrent", "transformer"]
+DecoderKind = Literal["recurrent", "transformer", "gated_convolution"]
 HeadKind = Literal["last", "mean", "attention"]
 CellKind = Literal["elman", "gru", "lstm"]
 Wiring = Literal["bahdanau", "luong", "plain"]
@@ -83,7 +83,9 @@ CopyKind = Literal["none", "pointer_generator"]
 """Outputs of a decoder: words of the vocabulary alone, or words copied from the source too."""
 TiedWeights = Literal["none", "output", "all"]
 Activation = Literal["relu", "gelu"]
-PositionKind = Literal["sinusoidal", "learned", "rotary"]
+AddedPositionKind = Literal["sinusoidal", "learned"]
+"""Positional encodings that are added to embeddings."""
+PositionKind = Literal[AddedPositionKind, "rotary"]
 NormPlacement = Literal["pre", "post"]
 
 # Attention

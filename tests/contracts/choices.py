@@ -50,11 +50,13 @@ ENCODER_MAPS = {
     "recurrent": lambda part: {},
     "transformer": lambda part: {"encoder 0": (part.layers, part.heads)},
     "bag_of_words": lambda part: {},
+    "gated_convolution": lambda part: {},
 }
 """Attention of each kind of encoder: number of layers and of heads, by kind and number of block."""
 DECODER_MAPS = {
     "recurrent": _maps_of_recurrent_decoder,
     "transformer": lambda part: dict.fromkeys(["cross 0", "decoder 0"], (part.layers, part.heads)),
+    "gated_convolution": lambda part: {"cross 0": (part.layers, 1)},
 }
 """Attention of each kind of decoder."""
 
@@ -123,5 +125,6 @@ CAPTIONERS = {
     "two layers": dict(layers=2, cell="gru", memory_vectors=3, intra_attention=True),
     "plain": dict(wiring="plain", gate=False),
     **{kind: dict(decoder=kind) for kind in KINDS["caption"]["decoder"] if kind != "recurrent"},
+    "gated_convolution": dict(decoder="gated_convolution", attention=dict(score="general")),
     "grid features": dict(encoder="backbone", name="vit", attention=dict(size=11)),
 }

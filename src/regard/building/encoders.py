@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from regard.building.convolution import build_gated_encoder, channels_of
 from regard.building.transformer import (
     build_embedder,
     build_encoder_layer,
@@ -16,6 +17,7 @@ from regard.config import (
     BackboneEncoderConfig,
     BagOfWordsEncoderConfig,
     ConvolutionalEncoderConfig,
+    GatedConvolutionEncoderConfig,
     ImageEncoderConfig,
     RecurrentEncoderConfig,
     TextEncoderConfig,
@@ -87,6 +89,10 @@ def build_text_encoder(
         case BagOfWordsEncoderConfig():
             encoder = EmbeddingEncoder(embedding, dropout=require_resolved(config.dropout))
             return BuiltEncoder(encoder, (require_resolved(config.size),), None)
+        case GatedConvolutionEncoderConfig():
+            size = require_resolved(config.size)
+            encoder = build_gated_encoder(config, embedding)
+            return BuiltEncoder(encoder, (size, *channels_of(config), size), None)
 
 
 def build_image_encoder(

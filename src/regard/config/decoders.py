@@ -20,6 +20,7 @@ from regard.config.checks import (
     inherit,
     require_resolved,
 )
+from regard.config.convolution import GatedConvolutionDecoderConfig
 from regard.config.transformer import TransformerDecoderConfig
 from regard.errors import UserError
 from regard.names import (
@@ -182,4 +183,4 @@ class RecurrentDecoderConfig:
         yield from ((f"attention.{name}", reason) for name, reason in self.attention.unused)
 
 
-DecoderConfig = RecurrentDecoderConfig | TransformerDecoderConfig
+DecoderConfig = RecurrentDecoderConfig | TransformerDecoderConfig | GatedConvolutionDecoderConfig

@@ -12,6 +12,7 @@ from regard.config.checks import (
     check_fields,
     inherit,
 )
+from regard.config.convolution import GatedConvolutionEncoderConfig
 from regard.config.transformer import TransformerEncoderConfig
 from regard.errors import UserError
 from regard.names import CellKind
@@ -148,7 +149,12 @@ class BackboneEncoderConfig:
         return inherit(self, size=size, dropout=dropout)
 
 
-TextEncoderConfig = RecurrentEncoderConfig | TransformerEncoderConfig | BagOfWordsEncoderConfig
+TextEncoderConfig = (
+    RecurrentEncoderConfig
+    | TransformerEncoderConfig
+    | BagOfWordsEncoderConfig
+    | GatedConvolutionEncoderConfig
+)
 """Encoders of tokens, or of numbers."""
 ImageEncoderConfig = ConvolutionalEncoderConfig | BackboneEncoderConfig
 EncoderConfig = TextEncoderConfig | ImageEncoderConfig
