@@ -8,6 +8,7 @@ from regard.attention import Predictive
 from regard.config import KINDS
 from regard.names import (
     Activation,
+    AddedPositionKind,
     AttentionScope,
     BridgeKind,
     CellKind,
@@ -112,6 +113,13 @@ TRANSFORMERS = {
     "temperature": (1.0, 0.7),
     "window": (None, 1),
     "decoder_layers": (2, 1),
+}
+CONVOLUTIONS = {
+    "positions": members(AddedPositionKind, "learned"),
+    "score": ("dot", *sorted({*get_args(ScoreName)} - {"dot"})),
+    "normaliser": members(NormaliserName, "softmax"),
+    "widths": ((3,), (5, 1)),
+    "channels": ((3, 6), (7,)),
 }
 COPY = tuple(name for name in get_args(CopyKind) if name != "none")
 TIED = tuple(name for name in get_args(TiedWeights) if name != "none")

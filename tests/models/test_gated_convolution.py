@@ -1,4 +1,4 @@
-"""ConvS2S (Gehring et al. 2017), against loops that follow its equations and its printed numbers."""
+"""ConvS2S (Gehring et al. 2017), against loops of its equations and its printed numbers."""
 
 import math
 
