@@ -40,6 +40,7 @@ def full_trace() -> Trace:
             AttentionMap("decoder", weights(1, 1, 5, 5)),
             AttentionMap("image", weights(1, 1, 5, 13)),
             AttentionMap("memory", weights(1, 1, 5, 3)),
+            AttentionMap("gradient", weights(1, 1, 5, 7)),
         ),
         steps=tuple(
             Step(f"piece{i}", -0.1 * i, (("a", -0.1), ("b", -math.inf)), 0.3) for i in range(5)

@@ -90,9 +90,10 @@ NormPlacement = Literal["pre", "post"]
 
 # Attention
 
-AttentionKind = Literal["cross", "encoder", "decoder", "image", "memory"]
+AttentionKind = Literal["cross", "encoder", "decoder", "image", "memory", "gradient"]
 """`cross` (from target to source), `encoder` and `decoder` (self-attention), `image` (from target
-to grid cells), `memory` (from target to vectors that belong to no source)."""
+to grid cells), `memory` (from target to vectors that belong to no source), `gradient` (no
+attention: gradient of the target with respect to the source, for figures of every model)."""
 ScoreName = Literal[
     "dot",
     "scaled_dot",

@@ -94,7 +94,8 @@ class TokenSequence:
 class AttentionMap:
     """Attention weights of one kind: `cross` (from target to source), `encoder` and `decoder`
     (self-attention), `image` (from target to grid cells), `memory` (from target to vectors that
-    belong to no source). Arrays are converted to float32.
+    belong to no source), `gradient` (share of each source position in the gradient of a target
+    piece; `tasks.gradients`). Arrays are converted to float32.
 
     `scores` are the attention scores before normalisation, -inf at masked positions. ValueError for
     arrays without four axes, scores of another shape, NaN, or infinite weights."""
@@ -244,7 +245,7 @@ class Trace:
         A decoder attends to the pieces before the current one, so its columns are a start token (of
         word -1), then the target without its last piece."""
         match kind:
-            case "cross" | "encoder":
+            case "cross" | "encoder" | "gradient":
                 return self.source
             case "decoder":
                 if not self.target.pieces:

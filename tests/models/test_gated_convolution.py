@@ -122,8 +122,8 @@ def test_a_larger_weight_makes_up_for_dropout():
 
 
 def test_the_encoders_gradient_is_divided_by_the_number_of_attentions():
-    """Section 3.4; the embeddings in the values are excluded."""
-    model, source = build(layers=3, channels=(3,), widths=(3,)), pad([[4, 5, 6], [7, 8]])
+    """Section 3.4, in training; the embeddings in the values are excluded."""
+    model, source = build(layers=3, channels=(3,), widths=(3,)).train(), pad([[4, 5, 6], [7, 8]])
     inputs = torch.tensor([[START, 4, 5], [START, 6, 7]])
 
     def gradients(build_memory):
@@ -140,6 +140,7 @@ def test_the_encoders_gradient_is_divided_by_the_number_of_attentions():
     torch.testing.assert_close(scaled[0], unscaled[0] / 3)
     torch.testing.assert_close(scaled[1], unscaled[1])
     assert unscaled[1].abs().sum() > 0
+    torch.testing.assert_close(gradients(model.eval().build_memory)[0], unscaled[0])
 
 
 def test_later_targets_have_no_influence():

@@ -32,18 +32,22 @@ def first_and_last(encoded: Encoded) -> tuple[Memory]:
     return (Memory(encoded.layers[0], encoded.layers[-1], encoded.mask, encoded.summary),)
 
 
-class OutputPlusEmbeddings:
+class OutputPlusEmbeddings(nn.Module):
     """Function that builds the memory of a decoder with attention in every layer (Gehring et al.
     2017, eq. 2): the states z of the highest layer are keys, the sums (z + e) sqrt(1/2) of states
-    and embeddings are values. The gradient of z is divided by the number of attentions (section
-    3.4). Values are z alone if states and embeddings have different sizes, as in other encoders."""
+    and embeddings are values. In training, the gradient of z is divided by the number of attentions
+    (section 3.4). Values are z alone if states and embeddings have different sizes, as in other
+    encoders."""
 
     def __init__(self, num_attentions: int, *, adds_embeddings: bool) -> None:
+        super().__init__()
         self.num_attentions = num_attentions
         self.adds_embeddings = adds_embeddings
 
-    def __call__(self, encoded: Encoded) -> tuple[Memory, ...]:
-        keys = scale_gradient(encoded.layers[-1], 1 / self.num_attentions)
+    def forward(self, encoded: Encoded) -> tuple[Memory, ...]:
+        keys = encoded.layers[-1]
+        if self.training:
+            keys = scale_gradient(keys, 1 / self.num_attentions)
         values = keys
         if self.adds_embeddings:
             values = (keys + encoded.layers[0]) * math.sqrt(0.5)
