@@ -569,10 +569,8 @@ def test_an_unknown_family_is_one_line(capsys, here):
     pairs(here / "mine.tsv")
     status, out, err = regard(capsys, "mine.tsv", "--model.family", "transfomer")
     assert (status, out, err.count("\n")) == (1, "", 1)
-    assert (
-        "model.family is 'transfomer': expected recurrent or transformer or gated_convolution, which"
-        in err
-    )
+    kinds = "recurrent or transformer or gated_convolution"
+    assert f"model.family is 'transfomer': expected {kinds}, which" in err
 
 
 def test_the_families_of_a_task_are_named(capsys, here):
