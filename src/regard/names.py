@@ -66,9 +66,11 @@ Fault = Literal[
 
 # Models
 
-TextEncoderKind = Literal["recurrent", "transformer", "bag_of_words", "gated_convolution"]
+TextEncoderKind = Literal[
+    "recurrent", "transformer", "bag_of_words", "gated_convolution", "dilated_convolution"
+]
 ImageEncoderKind = Literal["convolutional", "backbone"]
-DecoderKind = Literal["recurrent", "transformer", "gated_convolution"]
+DecoderKind = Literal["recurrent", "transformer", "gated_convolution", "dilated_convolution"]
 HeadKind = Literal["last", "mean", "attention"]
 CellKind = Literal["elman", "gru", "lstm"]
 Wiring = Literal["bahdanau", "luong", "plain"]

@@ -29,7 +29,16 @@ def members(names, default):
     return (default, *(name for name in get_args(names) if name != default))
 
 
-SMALL = dict(size=14, embedding=5, layers=2, heads=7, feed_forward=11, channels=(3, 6))
+SMALL = dict(
+    size=14,
+    embedding=5,
+    layers=2,
+    heads=7,
+    feed_forward=11,
+    channels=(3, 6),
+    dilations=(1, 2),
+    sets=1,
+)
 """Small sizes for the fields of all kinds of parts."""
 
 
@@ -52,12 +61,14 @@ ENCODER_MAPS = {
     "transformer": lambda part: {"encoder 0": (part.layers, part.heads)},
     "bag_of_words": lambda part: {},
     "gated_convolution": lambda part: {},
+    "dilated_convolution": lambda part: {},
 }
 """Attention of each kind of encoder: number of layers and of heads, by kind and number of block."""
 DECODER_MAPS = {
     "recurrent": _maps_of_recurrent_decoder,
     "transformer": lambda part: dict.fromkeys(["cross 0", "decoder 0"], (part.layers, part.heads)),
     "gated_convolution": lambda part: {"cross 0": (part.layers, 1)},
+    "dilated_convolution": lambda part: {},
 }
 """Attention of each kind of decoder."""
 

@@ -85,3 +85,25 @@ def decode(embedded, source, first, layers, last):
         states = residual((changes + states) * math.sqrt(0.5), below, shortcut)
         maps.append(weights)
     return affine(states, *last), maps
+
+
+def layer_norm(vector, scale, shift):
+    mean = sum(vector) / len(vector)
+    variance = sum((number - mean) ** 2 for number in vector) / len(vector)
+    return (vector - mean) / math.sqrt(variance + 1e-5) * scale + shift
+
+
+def relu(numbers):
+    return np.maximum(numbers, 0)
+
+
+def dilated_block(states, norms, reduce, convolution, expand, first, dilation):
+    """Return the residual block of ByteNet (Kalchbrenner et al. 2016, section 3.6). Norms are
+    (scale, shift), layers (weight, bias); the window begins at `first`."""
+
+    def normed(rows, norm):
+        return relu(np.array([layer_norm(row, *norm) for row in rows]))
+
+    change = affine(normed(states, norms[0]), *reduce)
+    change = convolve(normed(change, norms[1]), *convolution, first, dilation)
+    return states + affine(normed(change, norms[2]), *expand)

@@ -8,12 +8,23 @@ from itertools import pairwise
 from torch import nn
 
 from regard.building.attention import build_attention
-from regard.config import GatedConvolutionDecoderConfig, GatedConvolutionEncoderConfig
+from regard.config import (
+    DilatedConvolutionConfig,
+    DilatedConvolutionDecoderConfig,
+    DilatedConvolutionEncoderConfig,
+    GatedConvolutionDecoderConfig,
+    GatedConvolutionEncoderConfig,
+)
 from regard.config.checks import require_resolved
 from regard.config.convolution import GatedConvolutionConfig
 from regard.layers.embedder import Embedder
 from regard.layers.positions import Learned, Positions, Sinusoidal
 from regard.layers.weight_norm import NormalisedLinear
+from regard.models.dilated_convolution import (
+    DilatedBlock,
+    DilatedConvolutionDecoder,
+    DilatedConvolutionEncoder,
+)
 from regard.models.gated_convolution import (
     ConvolutionalAttention,
     GatedConvolution,
@@ -122,3 +133,35 @@ def _build_maps(
     size = require_resolved(config.size)
     first = NormalisedLinear(size, channels[0], std=((1 - dropout) / size) ** 0.5)
     return first, plain_linear(channels[-1], output_size)
+
+
+def build_dilated_encoder(
+    config: DilatedConvolutionEncoderConfig, embedding: nn.Embedding | nn.Linear
+) -> DilatedConvolutionEncoder:
+    """Build an encoder of dilated convolutions on this embedding."""
+    sizes = require_resolved(config.embedding), require_resolved(config.size)
+    dropout = require_resolved(config.dropout)
+    return DilatedConvolutionEncoder(
+        embedding, _build_blocks(config), sizes, config.unfolding, dropout
+    )
+
+
+def build_dilated_decoder(
+    config: DilatedConvolutionDecoderConfig, column_size: int, embedding: nn.Embedding
+) -> DilatedConvolutionDecoder:
+    """Build a decoder of dilated convolutions on states of this size."""
+    return DilatedConvolutionDecoder(
+        embedding,
+        _build_blocks(config),
+        column_size,
+        require_resolved(config.size),
+        require_resolved(config.dropout),
+    )
+
+
+def _build_blocks(config: DilatedConvolutionConfig) -> list[DilatedBlock]:
+    size, dropout = require_resolved(config.size), require_resolved(config.dropout)
+    return [
+        DilatedBlock(size, config.width, dilation, dropout)
+        for dilation in config.dilations * config.sets
+    ]

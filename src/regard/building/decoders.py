@@ -6,7 +6,11 @@ from collections.abc import Callable
 
 from torch import nn
 
-from regard.building.convolution import build_gated_decoder, build_gated_memory
+from regard.building.convolution import (
+    build_dilated_decoder,
+    build_gated_decoder,
+    build_gated_memory,
+)
 from regard.building.encoders import BuiltEncoder
 from regard.building.memories import build_memories, value_size
 from regard.building.recurrent import build_recurrent_decoder
@@ -18,12 +22,13 @@ from regard.building.transformer import (
 )
 from regard.config import (
     DecoderConfig,
+    DilatedConvolutionDecoderConfig,
     GatedConvolutionDecoderConfig,
     RecurrentDecoderConfig,
     TransformerDecoderConfig,
 )
 from regard.models.contracts import TrainedDecoder
-from regard.models.memory import BuildMemory, top_layer
+from regard.models.memory import BuildMemory, top_layer, unfolded_columns
 from regard.models.penalties import AttentionPenalty, DoublyStochastic, HardReward
 from regard.models.pointer_generator import PointerGenerator
 from regard.models.transformer import TransformerDecoder
@@ -49,6 +54,8 @@ def build_decoder(
             return build_gated_decoder(
                 config, encoder.size, encoder.attention_kind, make_embedding()
             )
+        case DilatedConvolutionDecoderConfig():
+            return build_dilated_decoder(config, encoder.size, make_embedding())
 
 
 def build_pointer_generator(
@@ -58,7 +65,7 @@ def build_pointer_generator(
     match config:
         case RecurrentDecoderConfig():
             return PointerGenerator(decoder, value_size(config, encoder))
-        case TransformerDecoderConfig() | GatedConvolutionDecoderConfig():
+        case _:
             return PointerGenerator(decoder, encoder.size)
 
 
@@ -71,6 +78,8 @@ def build_decoder_memories(config: DecoderConfig, encoder: BuiltEncoder) -> Buil
             return top_layer
         case GatedConvolutionDecoderConfig():
             return build_gated_memory(config, encoder.layer_sizes)
+        case DilatedConvolutionDecoderConfig():
+            return unfolded_columns
 
 
 def build_penalties(config: DecoderConfig) -> list[AttentionPenalty]:

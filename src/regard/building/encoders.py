@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from regard.building.convolution import build_gated_encoder, channels_of
+from regard.building.convolution import build_dilated_encoder, build_gated_encoder, channels_of
 from regard.building.transformer import (
     build_embedder,
     build_encoder_layer,
@@ -17,6 +17,7 @@ from regard.config import (
     BackboneEncoderConfig,
     BagOfWordsEncoderConfig,
     ConvolutionalEncoderConfig,
+    DilatedConvolutionEncoderConfig,
     GatedConvolutionEncoderConfig,
     ImageEncoderConfig,
     RecurrentEncoderConfig,
@@ -93,6 +94,11 @@ def build_text_encoder(
             size = require_resolved(config.size)
             encoder = build_gated_encoder(config, embedding)
             return BuiltEncoder(encoder, (size, *channels_of(config), size), None)
+        case DilatedConvolutionEncoderConfig():
+            size, num_blocks = require_resolved(config.size), config.sets * len(config.dilations)
+            encoder = build_dilated_encoder(config, embedding)
+            sizes = (require_resolved(config.embedding), *[size] * num_blocks)
+            return BuiltEncoder(encoder, sizes, None)
 
 
 def build_image_encoder(

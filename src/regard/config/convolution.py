@@ -1,4 +1,5 @@
-"""The encoder and the decoder of ConvS2S (Gehring et al. 2017)."""
+"""Encoders and decoders of convolutions: ConvS2S (Gehring et al. 2017) and ByteNet (Kalchbrenner
+et al. 2016)."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from regard.config.attention import AttentionConfig
 from regard.config.checks import (
     Layers,
     Length,
+    LengthOrZero,
+    Positive,
     Share,
     Size,
     changed_fields,
@@ -21,6 +24,9 @@ from regard.errors import UserError
 from regard.names import AddedPositionKind
 
 __all__ = [
+    "DilatedConvolutionConfig",
+    "DilatedConvolutionDecoderConfig",
+    "DilatedConvolutionEncoderConfig",
     "GatedConvolutionConfig",
     "GatedConvolutionDecoderConfig",
     "GatedConvolutionEncoderConfig",
@@ -148,3 +154,94 @@ def _check_lengths(section: str, part: GatedConvolutionConfig) -> None:
 def _unused_positions(part: GatedConvolutionConfig) -> Iterator[tuple[str, str]]:
     if part.positions != "learned" and changed_fields(part, "max_positions"):
         yield "max_positions", f"{part.positions} positions have no limit"
+
+
+@dataclass(frozen=True)
+class DilatedConvolutionEncoderConfig:
+    """Dilated convolutions of the source (ByteNet; Kalchbrenner et al. 2016)."""
+
+    kind: Literal["dilated_convolution"] = "dilated_convolution"
+    """Kind of encoder."""
+    size: Size | None = None
+    """Size of the states; convolutions have half of it. Default: model.size."""
+    embedding: Size | None = None
+    """Size of the embeddings. Default: the size of the states."""
+    sets: Layers = 2
+    """Number of sets of blocks. A set has one block for each dilation."""
+    dilations: tuple[Size, ...] = (1, 2, 4, 8, 16)
+    """Dilation of each block of a set: distance between the positions that an output reads."""
+    width: Size = 3
+    """Kernel width: odd number of positions that an output reads."""
+    unfolding: tuple[Positive, LengthOrZero] = (1.2, 0)
+    """Factor and addend of the number of columns: decoders of this kind read factor times source
+    length plus addend columns."""
+    dropout: Share | None = None
+    """Dropout of the embeddings and of every block's output. Default: model.dropout."""
+
+    attends = False
+    max_sequence = None
+    unused = ()
+
+    def __post_init__(self) -> None:
+        check_fields("model.encoder", self)
+        _check_blocks("model.encoder", self)
+        if self.width % 2 == 0:
+            raise UserError(
+                f"model.encoder.width is {self.width}: expected an odd number, as the window of a "
+                "source position has as many positions before it as after it"
+            )
+
+    def resolve(self, size: int, dropout: float) -> DilatedConvolutionEncoderConfig:
+        """Return the record with inherited fields set."""
+        part = inherit(self, size=size, dropout=dropout)
+        return inherit(part, embedding=part.size)
+
+
+@dataclass(frozen=True)
+class DilatedConvolutionDecoderConfig:
+    """Dilated convolutions stacked on the encoder, without attention (ByteNet; Kalchbrenner et al.
+    2016)."""
+
+    kind: Literal["dilated_convolution"] = "dilated_convolution"
+    """Kind of decoder."""
+    size: Size | None = None
+    """Size of the states; convolutions have half of it. Default: model.size."""
+    embedding: Size | None = None
+    """Size of the embeddings and of the features from which logits are computed. Default: the size
+    of the states."""
+    sets: Layers = 2
+    """Number of sets of blocks. A set has one block for each dilation."""
+    dilations: tuple[Size, ...] = (1, 2, 4, 8, 16)
+    """Dilation of each block of a set: distance between the positions that an output reads."""
+    width: Size = 3
+    """Kernel width: number of positions that an output reads."""
+    dropout: Share | None = None
+    """Dropout of the embeddings, of every block's output and of the features. Default:
+    model.dropout."""
+
+    attends = False
+    max_sequence = None
+    unused = ()
+
+    def __post_init__(self) -> None:
+        check_fields("model.decoder", self)
+        _check_blocks("model.decoder", self)
+
+    def resolve(self, size: int, dropout: float) -> DilatedConvolutionDecoderConfig:
+        """Return the record with inherited fields set."""
+        part = inherit(self, size=size, dropout=dropout)
+        return inherit(part, embedding=part.size)
+
+
+DilatedConvolutionConfig = DilatedConvolutionEncoderConfig | DilatedConvolutionDecoderConfig
+
+
+def _check_blocks(section: str, part: DilatedConvolutionConfig) -> None:
+    """Raise a UserError for an odd size, and without a dilation."""
+    if part.size is not None and part.size % 2:
+        raise UserError(
+            f"{section}.size is {part.size}: expected an even number, as convolutions have half of "
+            "it"
+        )
+    if not part.dilations:
+        raise UserError(f"{section}.dilations is empty: expected one number or more")

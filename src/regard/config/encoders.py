@@ -12,7 +12,10 @@ from regard.config.checks import (
     check_fields,
     inherit,
 )
-from regard.config.convolution import GatedConvolutionEncoderConfig
+from regard.config.convolution import (
+    DilatedConvolutionEncoderConfig,
+    GatedConvolutionEncoderConfig,
+)
 from regard.config.transformer import TransformerEncoderConfig
 from regard.errors import UserError
 from regard.names import CellKind
@@ -154,6 +157,7 @@ TextEncoderConfig = (
     | TransformerEncoderConfig
     | BagOfWordsEncoderConfig
     | GatedConvolutionEncoderConfig
+    | DilatedConvolutionEncoderConfig
 )
 """Encoders of tokens, or of numbers."""
 ImageEncoderConfig = ConvolutionalEncoderConfig | BackboneEncoderConfig

@@ -27,6 +27,12 @@ def top_layer(encoded: Encoded) -> tuple[Memory]:
     return (Memory(states, states, encoded.mask, encoded.summary),)
 
 
+def unfolded_columns(encoded: Encoded) -> tuple[Memory]:
+    """Return the states beyond the end of the source too, or the highest layer if the encoder has
+    none (Kalchbrenner et al. 2016, section 3.2)."""
+    return top_layer(encoded) if encoded.unfolded is None else (encoded.unfolded,)
+
+
 def first_and_last(encoded: Encoded) -> tuple[Memory]:
     """Return the first layer as keys and the last layer as values."""
     return (Memory(encoded.layers[0], encoded.layers[-1], encoded.mask, encoded.summary),)

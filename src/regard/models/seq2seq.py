@@ -82,7 +82,7 @@ class Seq2Seq(nn.Module):
     def memories(self, source: Any, encoded: Encoded) -> tuple[Memory, ...]:
         """Return the memories of the decoder for encoded sources."""
         memories = self.build_memory(encoded)
-        if isinstance(source, Tokens) and source.copies is not None:
+        if self._copies and isinstance(source, Tokens) and source.copies is not None:
             memories = (replace(memories[0], copies=source.copies), *memories[1:])
         return memories
 

@@ -29,6 +29,7 @@ GROUPS = {
     "Data sets": (
         "g2p",
         "tatoeba-best",
+        "multi30k-bytenet",
         "multi30k-convs2s",
         "multi30k-luong",
         "multi30k-transformer",
@@ -41,6 +42,7 @@ GROUPS = {
         "multi30k-bahdanau",
     ),
     "Papers, not trained by us": (
+        "wmt14-bytenet",
         "wmt14-convs2s",
         "wmt14-transformer-base",
         "wmt14-transformer-big",
