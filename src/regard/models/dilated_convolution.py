@@ -219,7 +219,7 @@ class DilatedConvolutionDecoder(nn.Module):
         return self._output(states), DilatedState(state.columns, tuple(windows), state.position + 1)
 
     def _first(
-        self, tokens: Int[Tensor, "batch position"], columns: Float[Tensor, "batch position size"]
+        self, tokens: Int[Tensor, "batch position"], columns: Float[Tensor, "batch position value"]
     ) -> Float[Tensor, "batch position size"]:
         embedded = self.dropout(self.embedding(tokens))
         return self.first(torch.cat([embedded, columns], dim=-1))
