@@ -127,3 +127,8 @@ def test_later_targets_have_no_influence():
 def test_settings_that_do_not_fit(values, message):
     with pytest.raises(UserError, match=message):
         build(**values)
+
+
+def test_the_encoder_multiplies_more_columns_than_tokens():
+    """With a = 1.2: a linear layer of 5 x 6, and two blocks of 6 x 3 + 9 x 3 + 3 x 6 weights."""
+    assert build().encoder.num_multiplied == round(1.2 * (5 * 6 + 2 * (6 * 3 + 9 * 3 + 3 * 6)))

@@ -59,5 +59,5 @@ def _map(outputs: Float[Tensor, "output"], encoded: Encoded) -> AttentionMap:
         rows.append(gradient[0].float().norm(dim=-1))
     norms = torch.stack(rows)
     totals = norms.sum(dim=1, keepdim=True)
-    shares = torch.where(totals > 0, norms / totals, 0)
-    return AttentionMap("gradient", shares[None, None].detach().cpu().numpy())
+    weights = torch.where(totals > 0, norms / totals, 0)
+    return AttentionMap("gradient", weights[None, None].detach().cpu().numpy())
