@@ -86,6 +86,9 @@ LETTERS = {
     ),
     "Transformer, additive heads": f"{TRANSFORMER} {ADDITIVE}",
 }
+CONVOLUTIONS = (
+    "--model.encoder.kind gated_convolution --model.encoder.layers 2 --model.encoder.size 128"
+)
 QUESTIONS = {
     "the recipe: LSTM, learned query": "",
     "LSTM, last state as query": "--model.head.query last",
@@ -102,6 +105,8 @@ QUESTIONS = {
     "Transformer, attention window of 2, learned query": (
         f"{READ_BY_TRANSFORMER} --model.encoder.window 2"
     ),
+    "gated convolutions, learned query": CONVOLUTIONS,
+    "gated convolutions, mean": f"{CONVOLUTIONS} --model.head.kind mean",
     "bag of words, learned query": "--model.encoder.kind bag_of_words",
     "bag of words, mean": "--model.encoder.kind bag_of_words --model.head.kind mean",
 }

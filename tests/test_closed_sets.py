@@ -295,6 +295,11 @@ SETS = {
         ("model.encoder activation", "model.decoder activation"),
         ("transformer.md activation",),
     ),
+    "AddedPositionKind": Uses(
+        {"sequence models": choices.CONVOLUTIONS["positions"]},
+        ("model.encoder positions", "model.decoder positions"),
+        ("convolution.md positions",),
+    ),
     "PositionKind": Uses(
         {"sequence models": choices.TRANSFORMERS["positions"]},
         ("model.encoder positions", "model.decoder positions"),

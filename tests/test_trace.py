@@ -42,6 +42,7 @@ def full_trace() -> Trace:
             AttentionMap("memory", weights(1, 1, 5, 3)),
             AttentionMap("encoder_experts", weights(2, 1, 7, 4)),
             AttentionMap("decoder_experts", weights(2, 1, 5, 4)),
+            AttentionMap("gradient", weights(1, 1, 5, 7)),
         ),
         steps=tuple(
             Step(f"piece{i}", -0.1 * i, (("a", -0.1), ("b", -math.inf)), 0.3) for i in range(5)

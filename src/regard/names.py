@@ -66,9 +66,11 @@ Fault = Literal[
 
 # Models
 
-TextEncoderKind = Literal["recurrent", "transformer", "bag_of_words"]
+TextEncoderKind = Literal[
+    "recurrent", "transformer", "bag_of_words", "gated_convolution", "dilated_convolution"
+]
 ImageEncoderKind = Literal["convolutional", "backbone"]
-DecoderKind = Literal["recurrent", "transformer"]
+DecoderKind = Literal["recurrent", "transformer", "gated_convolution", "dilated_convolution"]
 HeadKind = Literal["last", "mean", "attention"]
 CellKind = Literal["elman", "gru", "lstm"]
 Wiring = Literal["bahdanau", "luong", "gnmt", "plain"]
@@ -86,17 +88,21 @@ CopyKind = Literal["none", "pointer_generator"]
 """Outputs of a decoder: words of the vocabulary alone, or words copied from the source too."""
 TiedWeights = Literal["none", "output", "all"]
 Activation = Literal["relu", "gelu"]
-PositionKind = Literal["sinusoidal", "learned", "rotary"]
+AddedPositionKind = Literal["sinusoidal", "learned"]
+"""Positional encodings that are added to embeddings."""
+PositionKind = Literal[AddedPositionKind, "rotary"]
 NormPlacement = Literal["pre", "post"]
 
 # Attention
 
 AttentionKind = Literal[
-    "cross", "encoder", "decoder", "image", "memory", "encoder_experts", "decoder_experts"
+    "cross", "encoder", "decoder", "image", "memory", "encoder_experts", "decoder_experts",
+    "gradient",
 ]
 """`cross` (from target to source), `encoder` and `decoder` (self-attention), `image` (from target
 to grid cells), `memory` (from target to vectors that belong to no source), `encoder_experts` and
-`decoder_experts` (from source or target to the experts that compute its positions)."""
+`decoder_experts` (from source or target to the experts that compute its positions), `gradient` (no
+attention: gradient of the target with respect to the source, for figures of every model)."""
 ScoreName = Literal[
     "dot",
     "scaled_dot",

@@ -95,7 +95,8 @@ class AttentionMap:
     """Attention weights of one kind: `cross` (from target to source), `encoder` and `decoder`
     (self-attention), `image` (from target to grid cells), `memory` (from target to vectors that
     belong to no source), `encoder_experts` and `decoder_experts` (gate values of the experts of
-    each position). Arrays are converted to float32.
+    each position), `gradient` (share of each source position in the gradient of a target piece;
+    `tasks.gradients`). Arrays are converted to float32.
 
     `scores` are the attention scores before normalisation, -inf at masked positions. ValueError for
     arrays without four axes, scores of another shape, NaN, or infinite weights."""
@@ -245,7 +246,7 @@ class Trace:
         A decoder attends to the pieces before the current one, so its columns are a start token (of
         word -1), then the target without its last piece."""
         match kind:
-            case "cross" | "encoder":
+            case "cross" | "encoder" | "gradient":
                 return self.source
             case "decoder":
                 if not self.target.pieces:

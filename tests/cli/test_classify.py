@@ -310,8 +310,12 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
     assert (status, out) == (1, "")
     assert "has no attention of kind cross: set --kind to encoder" in err
     status, out, err = regard(capsys, "plot", readers / "recurrent", "who is it")
+    assert (status, out.splitlines()[1]) == (0, "gradient")
+    assert err == f"{readers / 'recurrent'} is a model without attention: its gradient is drawn\n"
+    status, out, err = regard(capsys, "plot", readers / "recurrent", "who", "--kind", "encoder")
     assert (status, out) == (1, "")
-    assert "is a model without attention: there is nothing to draw" in err
+    assert "is a model without attention: leave --kind out, or set it to gradient" in err
+    assert regard(capsys, "plot", run, "who is it", "--kind", "gradient")[0] == 0
     numbers = tmp_path / "numbers.json"
     assert regard(capsys, "plot", run, "who is it", "-o", numbers)[0] == 0
     assert [each["kind"] for each in json.loads(numbers.read_text())["attention"]] == ["encoder"]

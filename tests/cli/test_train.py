@@ -349,7 +349,9 @@ def test_a_kind_of_its_own_goes_before_the_family(here):
 def test_a_kind_without_a_value_names_all_kinds(capsys, here):
     status, out, err = regard(capsys, "copy", "--model.encoder.kind", "--model.size", 8)
     assert (status, out) == (2, "")
-    assert "has no value: expected recurrent or transformer or bag_of_words" in err
+    assert (
+        "expected recurrent or transformer or bag_of_words or gated_convolution or dilated" in err
+    )
 
 
 MIXED = [
@@ -402,7 +404,7 @@ def test_images_train_with_a_transformer(capsys, here):
             ("--model.encoder.kind", "transfomer"),
             "is 'transfomer': expected recurrent, transformer",
         ),
-        (("--model.encoder.kind", "convolutional"), "bag_of_words (data.task is translate)"),
+        (("--model.encoder.kind", "backbone"), "dilated_convolution (data.task is translate)"),
         (("--data.task", "classify", "--model.head.kind", "men"), "did you mean mean?"),
         (("--model.cell", "gru"), "did you mean --model.encoder.cell and --model.decoder.cell?"),
     ],
@@ -566,18 +568,21 @@ def test_an_unknown_family_is_one_line(capsys, here):
     pairs(here / "mine.tsv")
     status, out, err = regard(capsys, "mine.tsv", "--model.family", "transfomer")
     assert (status, out, err.count("\n")) == (1, "", 1)
-    assert "model.family is 'transfomer': expected recurrent or transformer, which" in err
+    kinds = "recurrent or transformer or gated_convolution or dilated_convolution"
+    assert f"model.family is 'transfomer': expected {kinds}, which" in err
 
 
 def test_the_families_of_a_task_are_named(capsys, here):
     """The kinds of its decoder or, in classification, of its encoder."""
     (here / "labels.tsv").write_text("a b\tx\nb c\ty\n" * 5)
     _, _, err = regard(capsys, "words", "--model.family")
-    assert "has no value: expected recurrent or transformer or bag_of_words" in err
+    kinds = "recurrent or transformer or gated_convolution or dilated_convolution"
+    assert f"has no value: expected {kinds}" in err
     options = ("--data.task", "classify", "--model.family", "attention!")
     _, _, err = regard(capsys, "labels.tsv", *options)
     assert (
-        "'attention!': expected recurrent or transformer or bag_of_words, which is short for" in err
+        "'attention!': expected recurrent or transformer or bag_of_words or gated_convolution or "
+        in err
     )
     assert err.endswith("short for --model.encoder.kind\n")
 

@@ -11,6 +11,7 @@ from regard.config import KINDS, ExpertsConfig
 from regard.layers.experts import NoisyTopKGate
 from regard.names import (
     Activation,
+    AddedPositionKind,
     AttentionScope,
     BridgeKind,
     CellKind,
@@ -32,7 +33,16 @@ def members(names, default):
     return (default, *(name for name in get_args(names) if name != default))
 
 
-SMALL = dict(size=14, embedding=5, layers=2, heads=7, feed_forward=11, channels=(3, 6))
+SMALL = dict(
+    size=14,
+    embedding=5,
+    layers=2,
+    heads=7,
+    feed_forward=11,
+    channels=(3, 6),
+    dilations=(1, 2),
+    sets=1,
+)
 """Small sizes for the fields of all kinds of parts."""
 
 
@@ -60,6 +70,8 @@ ENCODER_MAPS = {
         {"encoder 0": (part.layers, part.heads)} | _maps_of_experts("encoder", part)
     ),
     "bag_of_words": lambda part: {},
+    "gated_convolution": lambda part: {},
+    "dilated_convolution": lambda part: {},
 }
 """Attention of each kind of encoder: number of layers and of heads, by kind and number of block."""
 DECODER_MAPS = {
@@ -68,6 +80,8 @@ DECODER_MAPS = {
         dict.fromkeys(["cross 0", "decoder 0"], (part.layers, part.heads))
         | _maps_of_experts("decoder", part)
     ),
+    "gated_convolution": lambda part: {"cross 0": (part.layers, 1)},
+    "dilated_convolution": lambda part: {},
 }
 """Attention of each kind of decoder."""
 
@@ -140,6 +154,13 @@ TRANSFORMERS = {
     "decoder_layers": (2, 1),
     "experts": (ExpertsConfig(), EXPERTS),
 }
+CONVOLUTIONS = {
+    "positions": members(AddedPositionKind, "learned"),
+    "score": ("dot", *sorted({*get_args(ScoreName)} - {"dot"})),
+    "normaliser": members(NormaliserName, "softmax"),
+    "widths": ((3,), (5, 1)),
+    "channels": ((3, 6), (7,)),
+}
 COPY = tuple(name for name in get_args(CopyKind) if name != "none")
 TIED = tuple(name for name in get_args(TiedWeights) if name != "none")
 BACKBONE = (16, 7)
@@ -155,5 +176,6 @@ CAPTIONERS = {
     "fast-forward": dict(layers=2, connections="fast_forward"),
     "experts": dict(decoder="transformer", experts=EXPERTS),
     **{kind: dict(decoder=kind) for kind in KINDS["caption"]["decoder"] if kind != "recurrent"},
+    "gated_convolution": dict(decoder="gated_convolution", attention=dict(score="general")),
     "grid features": dict(encoder="backbone", name="vit", attention=dict(size=11)),
 }

@@ -19,6 +19,7 @@ from regard.names import EqualSizesScoreName
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 from tests import configs
 from tests.contracts.choices import (
+    CONVOLUTIONS,
     COPY,
     DECODER_MAPS,
     ENCODER_MAPS,
@@ -38,6 +39,9 @@ from tests.pairwise import pairwise
 SOURCE_VOCABULARY_SIZE, TARGET_VOCABULARY_SIZE = 13, 17
 SIZES = configs.recurrent(size=7, embedding=5, attention=dict(size=11))
 TRANSFORMER = configs.transformer(size=14, heads=7, layers=2, feed_forward=11, max_positions=29)
+CONVOLUTION = configs.translation(
+    "gated_convolution", "gated_convolution", size=14, layers=2, max_positions=29
+)
 
 
 def configured(sizes, row):
@@ -94,7 +98,7 @@ def _is_built(sizes, row):
     return True
 
 
-FAMILIES = ((SIZES, RECURRENT), (TRANSFORMER, TRANSFORMERS))
+FAMILIES = ((SIZES, RECURRENT), (TRANSFORMER, TRANSFORMERS), (CONVOLUTION, CONVOLUTIONS))
 
 
 @cache
@@ -104,7 +108,9 @@ def rows(sizes, names):
     return pairwise({name: options[name] for name in names}, partial(is_possible, sizes))
 
 
-@pytest.mark.parametrize(("sizes", "options"), FAMILIES, ids=["recurrent", "transformer"])
+@pytest.mark.parametrize(
+    ("sizes", "options"), FAMILIES, ids=["recurrent", "transformer", "convolution"]
+)
 def test_every_choice_is_in_a_variant(sizes, options):
     for name, values in options.items():
         assert {row[name] for row in rows(sizes, tuple(options))} == set(values), name

@@ -38,7 +38,14 @@ TRANSFORMER += ("--model.size", "64", "--model.dropout", "0.1")
 TRANSFORMER += ("--model.encoder.feed-forward", "128", "--model.decoder.feed-forward", "128")
 
 
-@pytest.mark.parametrize(("task", "model"), [("copy", ()), ("reverse", ()), ("copy", TRANSFORMER)])
+CONVOLUTION = ("--model.family", "gated_convolution", "--training.learning-rate", "0.005")
+CONVOLUTION += ("--model.encoder.layers", "2", "--model.decoder.layers", "2")
+
+
+@pytest.mark.parametrize(
+    ("task", "model"),
+    [("copy", ()), ("reverse", ()), ("copy", TRANSFORMER), ("copy", CONVOLUTION)],
+)
 def test_attention_is_the_diagonal_of_the_task(task, model, tmp_path):
     run = tmp_path / task
     seed = str(np.random.default_rng().integers(1, 1000))

@@ -106,7 +106,8 @@ def test_dumping_and_loading_preserves_an_experiment(tmp_path_factory, experimen
         ("format: two", "format is 'two': expected a whole number from 1 to 2"),
         ("format: 0", "format is 0: expected a whole number"),
         ("model: {encoder: transformer}", "as in `encoder: {kind: recurrent}`"),
-        ("model: {encoder: {kind: convolutional}}", "recurrent, transformer or bag_of_words (data"),
+        ("model: {encoder: {kind: backbone}}", "gated_convolution or dilated_convolution (data"),
+        ("model: {encoder: {kind: convolutional}}", "did you mean "),
         ("model: {head: {kind: mean}}", "model.head is not a field of a recipe"),
         (
             "model: {encoder: {heads: 2}}",
@@ -114,7 +115,7 @@ def test_dumping_and_loading_preserves_an_experiment(tmp_path_factory, experimen
         ),
         (
             "model: {encoder: {kind: bag_of_words, layers: 2}}",
-            "is a field of model.encoder.kind recurrent and transformer, but",
+            "is a field of model.encoder.kind recurrent and transformer and gated_convolution",
         ),
         (
             "format: 2\nmodel: {hidden: 8}",

@@ -6,6 +6,11 @@ from collections.abc import Callable
 
 from torch import nn
 
+from regard.building.convolution import (
+    build_dilated_decoder,
+    build_gated_decoder,
+    build_gated_memory,
+)
 from regard.building.encoders import BuiltEncoder
 from regard.building.memories import build_memories, value_size
 from regard.building.recurrent import build_recurrent_decoder
@@ -15,9 +20,15 @@ from regard.building.transformer import (
     build_last_norm,
     build_span,
 )
-from regard.config import DecoderConfig, RecurrentDecoderConfig, TransformerDecoderConfig
+from regard.config import (
+    DecoderConfig,
+    DilatedConvolutionDecoderConfig,
+    GatedConvolutionDecoderConfig,
+    RecurrentDecoderConfig,
+    TransformerDecoderConfig,
+)
 from regard.models.contracts import TrainedDecoder
-from regard.models.memory import BuildMemory, top_layer
+from regard.models.memory import BuildMemory, top_layer, unfolded_columns
 from regard.models.penalties import AttentionPenalty, DoublyStochastic, HardReward
 from regard.models.pointer_generator import PointerGenerator
 from regard.models.transformer import TransformerDecoder
@@ -39,6 +50,12 @@ def build_decoder(
                 encoder.attention_kind,
                 build_span(config),
             )
+        case GatedConvolutionDecoderConfig():
+            return build_gated_decoder(
+                config, encoder.size, encoder.attention_kind, make_embedding()
+            )
+        case DilatedConvolutionDecoderConfig():
+            return build_dilated_decoder(config, encoder.size, make_embedding())
 
 
 def build_pointer_generator(
@@ -48,7 +65,7 @@ def build_pointer_generator(
     match config:
         case RecurrentDecoderConfig():
             return PointerGenerator(decoder, value_size(config, encoder))
-        case TransformerDecoderConfig():
+        case _:
             return PointerGenerator(decoder, encoder.size)
 
 
@@ -59,6 +76,10 @@ def build_decoder_memories(config: DecoderConfig, encoder: BuiltEncoder) -> Buil
             return build_memories(config, encoder)
         case TransformerDecoderConfig():
             return top_layer
+        case GatedConvolutionDecoderConfig():
+            return build_gated_memory(config, encoder.layer_sizes)
+        case DilatedConvolutionDecoderConfig():
+            return unfolded_columns
 
 
 def build_penalties(config: DecoderConfig) -> list[AttentionPenalty]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from regard.building.convolution import build_dilated_encoder, build_gated_encoder, channels_of
 from regard.building.transformer import (
     build_embedder,
     build_encoder_layer,
@@ -16,6 +17,8 @@ from regard.config import (
     BackboneEncoderConfig,
     BagOfWordsEncoderConfig,
     ConvolutionalEncoderConfig,
+    DilatedConvolutionEncoderConfig,
+    GatedConvolutionEncoderConfig,
     ImageEncoderConfig,
     RecurrentEncoderConfig,
     TextEncoderConfig,
@@ -76,6 +79,15 @@ def build_text_encoder(
         case BagOfWordsEncoderConfig():
             encoder = EmbeddingEncoder(embedding, dropout=require_resolved(config.dropout))
             return BuiltEncoder(encoder, (require_resolved(config.size),), None)
+        case GatedConvolutionEncoderConfig():
+            size = require_resolved(config.size)
+            encoder = build_gated_encoder(config, embedding)
+            return BuiltEncoder(encoder, (size, *channels_of(config), size), None)
+        case DilatedConvolutionEncoderConfig():
+            size, num_blocks = require_resolved(config.size), config.sets * len(config.dilations)
+            encoder = build_dilated_encoder(config, embedding)
+            sizes = (require_resolved(config.embedding), *[size] * num_blocks)
+            return BuiltEncoder(encoder, sizes, None)
 
 
 def _build_recurrent_encoder(

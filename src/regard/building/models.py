@@ -150,9 +150,8 @@ def _build_embeddings(
 def _tie(config: TranslationModelConfig, decoder: TrainedDecoder, embedding: nn.Embedding) -> None:
     """Make the target embeddings the weights of the output layer. UserError if their sizes
     differ."""
-    size = embedding.embedding_dim
+    size, feature_size = embedding.embedding_dim, decoder.projection.in_features
     if isinstance(decoder, RecurrentDecoder):
-        feature_size = decoder.projection.in_features
         if feature_size != size:
             raise UserError(
                 f"model.tied {config.tied} needs output features of the size of the embeddings, "
@@ -161,4 +160,10 @@ def _tie(config: TranslationModelConfig, decoder: TrainedDecoder, embedding: nn.
             )
         # with nn.Embedding's N(0, 1), logits would have a standard deviation of sqrt(size)
         nn.init.normal_(embedding.weight, std=size**-0.5)
+    elif feature_size != size:
+        raise UserError(
+            f"model.tied {config.tied} needs features of the size of the embeddings, but "
+            f"model.decoder.output_size is {feature_size} and model.decoder.size {size}: set both "
+            "to one number"
+        )
     decoder.projection.weight = embedding.weight

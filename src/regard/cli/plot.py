@@ -13,6 +13,7 @@ import tyro
 
 from regard.cli import show
 from regard.cli.options import Device, Runs, parse
+from regard.cli.output import warn
 from regard.cli.typed import is_text
 from regard.config.checks import Range
 from regard.errors import UserError
@@ -58,9 +59,11 @@ class Options:
     """Target to draw the attention of, instead of the model's translation."""
     kind: AttentionKind | None = None
     """Attention to draw: of the target on the source (cross) or on an image (image), of the source
-    or the target on itself (encoder, decoder), of the target on extra vectors (memory); or the gate
-    values of the experts of each source or target position (encoder_experts, decoder_experts)
-    (default: cross or image, or the first kind that the run has)."""
+    or the target on itself (encoder, decoder), of the target on extra vectors (memory); the gate
+    values of the experts of each source or target position (encoder_experts, decoder_experts); or
+    the gradient of the target with respect to the source (gradient), which every model of texts or
+    numbers has (default: cross or image, or the first kind that the run has; gradient without
+    attention)."""
     layer: int | None = None
     """Layer to draw, from 1 (default: all)."""
     head: int | None = None
@@ -210,6 +213,8 @@ def _drawing(
         return partial(lazy_trace.full.save, path)
     trace = lazy_trace.figure
     kind = _kind(task, trace, options)
+    if kind == "gradient":
+        trace = lazy_trace.gradient()
     match task.figure_of(kind):
         case "overlay" if output.image is not None:
             from regard.viewing.labels import LabelledMap
@@ -236,8 +241,15 @@ def _drawing(
 def _kind(task: Task[Any], trace: Trace, options: Options) -> AttentionKind:
     """Return the kind of attention to draw. UserError if the trace has none of this kind."""
     kinds = list(dict.fromkeys(block.kind for block in trace.attention))
+    if options.kind == "gradient":
+        return "gradient"
+    if not kinds and options.kind is None:
+        warn(f"{options.run} is a model without attention: its gradient is drawn")
+        return "gradient"
     if not kinds:
-        raise UserError(f"{options.run} is a model without attention: there is nothing to draw")
+        raise UserError(
+            f"{options.run} is a model without attention: leave --kind out, or set it to gradient"
+        )
     if options.kind is None:
         return task.default_attention_kind if task.default_attention_kind in kinds else kinds[0]
     if options.kind not in kinds:

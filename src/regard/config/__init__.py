@@ -5,8 +5,9 @@ A recipe is a YAML file of these fields; the command line overrides any of them.
 plain arguments.
 """
 
-from regard.config import decoders, encoders, heads, transformer
+from regard.config import convolution, decoders, encoders, heads, transformer
 from regard.config.attention import AttentionConfig, DecoderAttentionConfig
+from regard.config.convolution import *  # noqa: F403 (the names in convolution.__all__)
 from regard.config.data import (
     DATA_SECTIONS,
     CaptionDataConfig,
@@ -57,4 +58,10 @@ __all__ = [
     "longest_sequence",
     "resolve",
 ]
-__all__ += [*decoders.__all__, *encoders.__all__, *heads.__all__, *transformer.__all__]
+__all__ += [
+    *convolution.__all__,
+    *decoders.__all__,
+    *encoders.__all__,
+    *heads.__all__,
+    *transformer.__all__,
+]

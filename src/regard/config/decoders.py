@@ -20,6 +20,10 @@ from regard.config.checks import (
     inherit,
     require_resolved,
 )
+from regard.config.convolution import (
+    DilatedConvolutionDecoderConfig,
+    GatedConvolutionDecoderConfig,
+)
 from regard.config.transformer import TransformerDecoderConfig
 from regard.errors import UserError
 from regard.names import (
@@ -198,4 +202,9 @@ class RecurrentDecoderConfig:
         yield from ((f"attention.{name}", reason) for name, reason in self.attention.unused)
 
 
-DecoderConfig = RecurrentDecoderConfig | TransformerDecoderConfig
+DecoderConfig = (
+    RecurrentDecoderConfig
+    | TransformerDecoderConfig
+    | GatedConvolutionDecoderConfig
+    | DilatedConvolutionDecoderConfig
+)

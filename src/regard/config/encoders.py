@@ -13,6 +13,10 @@ from regard.config.checks import (
     check_fields,
     inherit,
 )
+from regard.config.convolution import (
+    DilatedConvolutionEncoderConfig,
+    GatedConvolutionEncoderConfig,
+)
 from regard.config.transformer import TransformerEncoderConfig
 from regard.errors import UserError
 from regard.names import CellKind, ConnectionKind
@@ -169,7 +173,13 @@ class BackboneEncoderConfig:
         return inherit(self, size=size, dropout=dropout)
 
 
-TextEncoderConfig = RecurrentEncoderConfig | TransformerEncoderConfig | BagOfWordsEncoderConfig
+TextEncoderConfig = (
+    RecurrentEncoderConfig
+    | TransformerEncoderConfig
+    | BagOfWordsEncoderConfig
+    | GatedConvolutionEncoderConfig
+    | DilatedConvolutionEncoderConfig
+)
 """Encoders of tokens, or of numbers."""
 ImageEncoderConfig = ConvolutionalEncoderConfig | BackboneEncoderConfig
 EncoderConfig = TextEncoderConfig | ImageEncoderConfig

@@ -61,6 +61,9 @@ class Encoded:
     attention: tuple[AttentionBlock, ...] = ()
     penalties: tuple[Penalty, ...] = ()
     measures: tuple[Measure, ...] = ()
+    unfolded: Memory | None = None
+    """States of the last layer at more positions than the source has, for decoders that read one
+    position at each step (ByteNet)."""
 
 
 @dataclass(frozen=True)

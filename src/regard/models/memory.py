@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 from regard.attention import PreparedKeys
+from regard.layers.gradients import scale_gradient
 from regard.layers.positions import Sinusoidal
 from regard.models.contracts import Encoded, Memory, Summary
 from regard.shapes import Bool, Float, Int, Tensor
@@ -25,9 +27,37 @@ def top_layer(encoded: Encoded) -> tuple[Memory]:
     return (Memory(states, states, encoded.mask, encoded.summary),)
 
 
+def unfolded_columns(encoded: Encoded) -> tuple[Memory]:
+    """Return the states beyond the end of the source too, or the highest layer if the encoder has
+    none (Kalchbrenner et al. 2016, section 3.2)."""
+    return top_layer(encoded) if encoded.unfolded is None else (encoded.unfolded,)
+
+
 def first_and_last(encoded: Encoded) -> tuple[Memory]:
     """Return the first layer as keys and the last layer as values."""
     return (Memory(encoded.layers[0], encoded.layers[-1], encoded.mask, encoded.summary),)
+
+
+class OutputPlusEmbeddings(nn.Module):
+    """Function that builds the memory of a decoder with attention in every layer (Gehring et al.
+    2017, eq. 2): the states z of the highest layer are keys, the sums (z + e) sqrt(1/2) of states
+    and embeddings are values. In training, the gradient of z is divided by the number of attentions
+    (section 3.4). Values are z alone if states and embeddings have different sizes, as in other
+    encoders."""
+
+    def __init__(self, num_attentions: int, *, adds_embeddings: bool) -> None:
+        super().__init__()
+        self.num_attentions = num_attentions
+        self.adds_embeddings = adds_embeddings
+
+    def forward(self, encoded: Encoded) -> tuple[Memory, ...]:
+        keys = encoded.layers[-1]
+        if self.training:
+            keys = scale_gradient(keys, 1 / self.num_attentions)
+        values = keys
+        if self.adds_embeddings:
+            values = (keys + encoded.layers[0]) * math.sqrt(0.5)
+        return (Memory(keys, values, encoded.mask, encoded.summary),)
 
 
 class WithSummary:

@@ -73,15 +73,16 @@ class Seq2Seq(nn.Module):
     ) -> tuple[tuple[Memory, ...], tuple[AttentionBlock, ...]]:
         """Encode sources. Return the memories of the decoder and the attention of the encoder."""
         encoded = self.encoder(source, need_weights=need_weights)
-        return self._memories(source, encoded), encoded.attention
+        return self.memories(source, encoded), encoded.attention
 
     def encode(self, source: Any) -> tuple[Memory, ...]:
         """Encode sources. Return the memories of the decoder."""
         return self.encode_with_attention(source)[0]
 
-    def _memories(self, source: Any, encoded: Encoded) -> tuple[Memory, ...]:
+    def memories(self, source: Any, encoded: Encoded) -> tuple[Memory, ...]:
+        """Return the memories of the decoder for encoded sources."""
         memories = self.build_memory(encoded)
-        if isinstance(source, Tokens) and source.copies is not None:
+        if self._copies and isinstance(source, Tokens) and source.copies is not None:
             memories = (replace(memories[0], copies=source.copies), *memories[1:])
         return memories
 
@@ -92,7 +93,7 @@ class Seq2Seq(nn.Module):
         token, and False where it is the decoder's own prediction. None: all inputs are true
         tokens."""
         encoded = self.encoder(batch.source)
-        memories = self._memories(batch.source, encoded)
+        memories = self.memories(batch.source, encoded)
         inputs = batch.inputs
         if forced is not None:
             inputs = predicted_inputs(self.decoder, memories, inputs, forced)

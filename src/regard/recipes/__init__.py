@@ -29,6 +29,8 @@ GROUPS = {
     "Data sets": (
         "g2p",
         "tatoeba-best",
+        "multi30k-bytenet",
+        "multi30k-convs2s",
         "multi30k-deep-att",
         "multi30k-gnmt",
         "multi30k-luong",
@@ -43,6 +45,8 @@ GROUPS = {
         "multi30k-bahdanau",
     ),
     "Papers, not trained by us": (
+        "wmt14-bytenet",
+        "wmt14-convs2s",
         "wmt14-deep-att",
         "wmt14-gnmt",
         "wmt14-transformer-base",

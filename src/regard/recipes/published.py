@@ -36,6 +36,7 @@ class PrintedCost:
 
 
 PUBLISHED: Mapping[str, tuple[PublishedCost, ...]] = {
+    "wmt14-convs2s": (PublishedCost("en-de", 1, "M40", 18.5 * 24.0),),
     "wmt14-transformer-base": (PublishedCost("en-de", 8, "P100", 12.0),),
     "wmt14-transformer-big": (PublishedCost("en-de", 8, "P100", 3.5 * 24.0),),
 }

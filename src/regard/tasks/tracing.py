@@ -22,11 +22,13 @@ from regard.data.batch import Tokens, pad, with_targets
 from regard.data.text.copying import CopySource, CopyVocabulary, pad_copied
 from regard.data.text.features import FeatureTokenizer
 from regard.data.text.tokenizer import Tokenizer
+from regard.errors import UserError
 from regard.models.contracts import AttentionBlock
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.search import Forced, HypothesisAttention, Lattice, forced
 from regard.shapes import Tensor
+from regard.tasks.gradients import target_gradients
 from regard.trace import AttentionMap, BeamLattice, Step, Trace
 
 TOP = 5
@@ -104,6 +106,9 @@ class TraceParts(Protocol):
     def maps(self) -> tuple[AttentionMap, ...]:
         """Return the attention of every kind, without padding."""
 
+    def gradient(self) -> AttentionMap:
+        """Return the gradient of the output with respect to the source."""
+
     def steps(self) -> tuple[Step, ...]:
         """Return the probabilities of each step."""
 
@@ -152,6 +157,15 @@ class LazyTrace:
         parts = self.__dict__.get("_parts")
         return parts.image() if isinstance(parts, _Parts) else None
 
+    def gradient(self) -> Trace:
+        """Return the trace with the gradient of the output with respect to the source instead of
+        attention; of an ensemble, the gradient of its first model. Computed at each call. UserError
+        for sources that are images. ValueError for a copy, which has no model."""
+        parts: TraceParts | None = self.__dict__.get("_parts")
+        if parts is None:
+            raise ValueError("a copied trace has no model, so it has no gradient")
+        return Trace(self.source, self.target, (parts.gradient(),), score=self.score)
+
     @cached_property
     def full(self) -> Trace:
         """Whole trace. The first access runs the decoder over the outputs of the batch, unless
@@ -180,6 +194,17 @@ class Tracer:
         if isinstance(output.source, CopySource):
             return CopyVocabulary(self.tokenizer, output.source.texts)
         return self.tokenizer
+
+    def gradient(self, output: Output) -> AttentionMap:
+        """Return the gradient of a target with respect to its source. UserError for images."""
+        if not isinstance(self.sources, TextSources):
+            raise UserError(
+                "gradients are drawn for sources of tokens or numbers, but this run reads images: "
+                "choose another --kind"
+            )
+        model = self._model
+        first = cast(Seq2Seq, model.members[0]) if isinstance(model, Ensemble) else model
+        return target_gradients(first, self.sources.pad([output.source]), output.target)
 
     def searched(self, outputs: Sequence[Output]) -> list[LazyTrace]:
         """Return the traces of outputs of a search, which have attention and scores."""
@@ -253,6 +278,9 @@ class _Parts:
     def maps(self) -> tuple[AttentionMap, ...]:
         sizes = len(self.output.target), len(self.output.source)
         return tuple(as_map(each, *sizes) for each in self.output.attention)
+
+    def gradient(self) -> AttentionMap:
+        return self.tracer.gradient(self.output)
 
     def image(self) -> np.ndarray | None:
         return self.tracer.sources.show(self.output.text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from regard.tasks.classification.inputs import (
     TextInputs,
 )
 from regard.tasks.display import describe_model, describe_result
+from regard.tasks.gradients import prediction_gradients
 from regard.tasks.tracing import TOP, LazyTrace, as_map, by_sentence
 from regard.trace import AttentionMap, Step, Trace, of_kind
 
@@ -102,6 +103,7 @@ class _Parts:
     prediction: str
     attention: tuple[HypothesisAttention, ...]
     probabilities: tuple[tuple[str, float], ...]
+    gradient: Callable[[], AttentionMap]
 
     @property
     def score(self) -> float:
@@ -251,7 +253,16 @@ class ClassificationModel:
                 ranking,
                 source.is_cut,
                 self._unknown_share_of(source),
-                LazyTrace(_Parts(self.inputs, text, predicted, weights, ranking))
+                LazyTrace(
+                    _Parts(
+                        self.inputs,
+                        text,
+                        predicted,
+                        weights,
+                        ranking,
+                        partial(self._gradient, source),
+                    )
+                )
                 if attention
                 else None,
             )
@@ -259,6 +270,10 @@ class ClassificationModel:
                 texts, sources, predictions, ranked, maps, strict=True
             )
         ]
+
+    def _gradient(self, source: EncodedSource) -> AttentionMap:
+        """Return the gradient of the prediction with respect to the source."""
+        return prediction_gradients(self.model, pad_sources([source]), is_label=bool(self.labels))
 
     def _ranked(self, values: Float[Tensor, "batch output"]) -> list[tuple[tuple[str, float], ...]]:
         """Return all labels with their probabilities, the most probable first."""

@@ -1,0 +1,44 @@
+"""Weight normalisation (Salimans and Kingma 2016): the length and the direction of each row of a
+weight are separate parameters.
+
+    w = g v / |v|        eq. 2, for each output
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from regard.linear import Linear, affine
+from regard.shapes import Float, Tensor
+
+
+class NormalisedLinear(nn.Module):
+    """Linear layer with weight normalisation."""
+
+    def __init__(self, in_features: int, out_features: int, *, std: float) -> None:
+        """The first weight is drawn from N(0, std), the bias is zero."""
+        super().__init__()
+        self.direction = nn.Parameter(torch.empty(out_features, in_features))
+        nn.init.normal_(self.direction, std=std)
+        self.gain = nn.Parameter(self.direction.detach().norm(dim=1))
+        self.bias = nn.Parameter(torch.zeros(out_features))
+
+    @property
+    def weight(self) -> Float[Tensor, "output input"]:
+        """The weight g v / |v|."""
+        return self.direction * (self.gain / self.direction.norm(dim=1))[:, None]
+
+    def forward(self, inputs: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
+        return affine(inputs, self.weight, self.bias)
+
+    def folded(self) -> Linear:
+        """Return a plain layer with the present weight and bias."""
+        out_features, in_features = self.direction.shape
+        layer = nn.utils.skip_init(
+            Linear, in_features, out_features, dtype=self.bias.dtype, device=self.bias.device
+        )
+        with torch.no_grad():
+            layer.weight.copy_(self.weight)
+            layer.bias.copy_(self.bias)
+        return layer
