@@ -25,10 +25,11 @@ from regard.config.checks import alternatives, field_types
 from regard.config.models import inheriting
 from regard.config.unused import unused_fields
 from regard.data.batch import Images, pad, with_targets
+from regard.data.labels.targets import Labels
 from regard.errors import UserError
 from regard.pipeline.train import settings_of
+from regard.tasks.classification.training import objective_of as classifier_objective
 from regard.tasks.translation.training import objective_of
-from regard.training.objective import ClassObjective
 from tests import configs
 
 SMALL = dict(size=8, layers=1)
@@ -230,6 +231,9 @@ RULES = [
         dict(training=dict(teacher_forcing_unit="token")),
         ["training.teacher_forcing_unit"],
     ),
+    ("translate", dict(training=dict(r_drop=1.0)), ["training.r_drop"]),
+    ("translate", dict(training=dict(r_drop=1.0), model=dict(dropout=0.1)), []),
+    ("classify", dict(training=dict(r_drop=1.0)), []),
     ("translate", dict(search=dict(coverage_penalty=0.2)), ["search.coverage_penalty"]),
     ("translate", dict(search=dict(early_stopping=False)), ["search.early_stopping"]),
     ("translate", dict(search=dict(early_stopping=False, coverage_penalty=0.2, beam=2)), []),
@@ -305,7 +309,7 @@ OF_TEXTS = ("loss", "teacher_forcing", "teacher_forcing_end")
 
 def _settings(experiment, training):
     if isinstance(experiment.data, ClassificationDataConfig):
-        objective = ClassObjective(training.label_smoothing)
+        objective = classifier_objective(training, Labels(("a", "b")))
     else:
         objective = objective_of(training)
     precision = "float32" if training.precision == "float32" else "bfloat16"

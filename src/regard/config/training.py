@@ -62,6 +62,9 @@ class TrainingConfig:
     """Maximum norm of the gradient. Larger gradients are scaled down."""
     label_smoothing: Share = 0.0
     """Probability that is spread evenly over the vocabulary."""
+    r_drop: Weight = 0.0
+    """Weight of R-Drop: every update runs the model twice, with different dropout, and the
+    divergence of the two predictions is added to the loss. An update takes twice the time."""
     loss: LossUnit = "word"
     """Loss: the mean over words (word), or the sum over the words of a sentence, averaged over
     sentences (sentence)."""
@@ -110,3 +113,9 @@ class TrainingConfig:
                     f"training.adam_betas is {self.adam_betas}: expected two numbers from 0 to "
                     "below 1"
                 )
+        if self.r_drop and {self.teacher_forcing, self.teacher_forcing_end} - {1, None}:
+            raise UserError(
+                f"training.r_drop is {self.r_drop}, which compares two passes with equal inputs, "
+                "but training.teacher_forcing below 1 replaces inputs by predictions: leave one of "
+                "them out"
+            )

@@ -7,6 +7,7 @@ reports both before it begins.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 from regard.config.checks import changed_fields
@@ -102,10 +103,22 @@ def _training(experiment: Experiment) -> Iterator[Rule]:
     forcing = {training.teacher_forcing, training.teacher_forcing_end} - {None}
     if forcing in ({1}, {0}):
         yield ("teacher_forcing_unit",), "all inputs are forced alike (training.teacher_forcing)"
+    if not any(_dropouts(experiment.model.resolve())):
+        yield ("r_drop",), "the model has no dropout, so two passes are equal (model.dropout)"
     if isinstance(experiment.data, ClassificationDataConfig):
         yield ("teacher_forcing_unit",), "labels and numbers are not decoded token by token"
         if experiment.data.target == "number":
             yield ("label_smoothing",), "numbers have no probabilities"
+
+
+def _dropouts(record: Any) -> Iterator[float]:
+    """Yield the dropouts of a model and of its parts."""
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if is_dataclass(value):
+            yield from _dropouts(value)
+        elif field.name.endswith("dropout") and value is not None:
+            yield value
 
 
 def _search(experiment: Experiment) -> Iterator[Rule]:

@@ -43,7 +43,8 @@ from regard.tasks.translation.initialisation import initialise_from
 from regard.tasks.translation.model import MAX_SCORED, TranslationModel
 from regard.tasks.validation import DecodingValidation, metric_named
 from regard.training.loss import CrossEntropy
-from regard.training.objective import NextToken
+from regard.training.objective import NextToken, Objective
+from regard.training.r_drop import RDrop
 from regard.training.teacher_forcing import TeacherForcing
 
 NEARLY_ALL = 0.999
@@ -84,7 +85,7 @@ def prepare(
     return TrainingSetup(
         experiment,
         model,
-        encoded.batches,
+        preparation.resampled(data, tokenizers, encoded, config.seed),
         objective_of(config),
         _validation(experiment, encoder, tokenizers, dev) if dev else None,
         len(encoded.batches),
@@ -141,14 +142,15 @@ def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
     return replace(experiment, search=replace(experiment.search, max_ratio=ratio))
 
 
-def objective_of(config: TrainingConfig) -> NextToken:
+def objective_of(config: TrainingConfig) -> Objective:
     """Return the training objective of a model that generates texts."""
-    return NextToken(
+    likelihood = NextToken(
         CrossEntropy(config.label_smoothing, config.loss),
         TeacherForcing(
             config.teacher_forcing, config.teacher_forcing_end, config.teacher_forcing_unit
         ),
     )
+    return RDrop(likelihood, config.r_drop) if config.r_drop else likelihood
 
 
 def _readable(
