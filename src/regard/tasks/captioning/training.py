@@ -39,6 +39,7 @@ from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
 from regard.tasks.captioning.images import ImageSources
+from regard.tasks.captioning.initialisation import initialise_from
 from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.checks import caption_findings
 from regard.tasks.generation import GeneratedText
@@ -61,11 +62,6 @@ def prepare(
     """Return images, encoded captions and a model. UserError if they do not fit each other."""
     config = experiment.training
     data, model_config = sections_of(experiment, CaptionDataConfig, experiment.name)
-    if config.initial_run is not None:
-        raise UserError(
-            f"--init-from is {config.initial_run}, but the weights of a captioner are always newly "
-            "initialised: leave it out"
-        )
     pairs = list(split.train)
     tokenizer = tokenizer_of(data, resumed, pairs)
     backbone = _backbone(model_config, resumed)
@@ -85,6 +81,9 @@ def prepare(
     check_ram(build)
     torch.manual_seed(config.seed)
     model = build()
+    initialisation = None
+    if config.initial_run is not None and resumed is None:
+        initialisation = initialise_from(config.initial_run, model, tokenizer)
     if extra_vectors is not None:
         set_extra_vectors(model, extra_vectors)
     dev = [pair for pair in split.dev if pair.source in image_set.places]
@@ -98,6 +97,7 @@ def prepare(
         f"{len(image_set.names):,} images, vocabulary {len(tokenizer):,}",
         partial(_save, tokenizer, backbone),
         unread + too_long,
+        initialisation=initialisation,
         findings=caption_findings(len(image_set.names), is_pretrained=backbone is not None),
     )
 
