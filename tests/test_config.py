@@ -146,6 +146,30 @@ def test_r_drop_needs_two_distributions_of_equal_inputs(training, sections, mess
     Experiment(training=TrainingConfig(**training), **sections)
 
 
+@pytest.mark.parametrize(
+    ("training", "sections", "message"),
+    [
+        (dict(r_drop=1.0), {}, "training.r_drop is 1.0, but training.objective is expected_reward"),
+        (dict(samples=1), {}, "training.samples is 1, .* expected at least 2"),
+        (dict(reward="cider"), {}, "training.reward is cider.*set training.reward gleu"),
+        ({}, dict(data=DataConfig(target_end=False)), "samples have no end"),
+        (
+            {},
+            dict(model=configs.recurrent(copy="pointer_generator")),
+            "model.copy is pointer_generator",
+        ),
+        (
+            {},
+            dict(data=ClassificationDataConfig(), model=ClassificationModelConfig()),
+            "data.task is classify",
+        ),
+    ],
+)
+def test_rewards_need_sampled_texts(training, sections, message):
+    with pytest.raises(UserError, match=message):
+        Experiment(training=TrainingConfig(objective="expected_reward", **training), **sections)
+
+
 def test_bpe_dropout_needs_merges():
     for kinds in (dict(tokenizer="bpe"), dict(target_tokenizer="bpe"), dict(tokenizers_path="x")):
         named = {name: Path(value) if "path" in name else value for name, value in kinds.items()}

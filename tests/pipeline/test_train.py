@@ -309,7 +309,8 @@ def settings(config, precision):
     return settings_of(config, translation.objective_of(config), precision)
 
 
-ELSEWHERE = {"initial_run", "freeze", "metric", "device", "precision", "track"}
+REWARDS = {"objective", "reward", "samples", "likelihood_weight", "sharpness"}  # of tests/tasks
+ELSEWHERE = REWARDS | {"initial_run", "freeze", "metric", "device", "precision", "track"}
 """Fields of training that are no settings of its loop."""
 
 

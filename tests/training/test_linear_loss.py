@@ -68,7 +68,7 @@ def test_products_follow_autocast():
     (grad,) = torch.autograd.grad(total, weight)
     assert grad.dtype == torch.float32
     exact = F.linear(features, weight, bias).square().sum()
-    assert float(total) == pytest.approx(float(exact), rel=0.02)
+    assert total.item() == pytest.approx(exact.item(), rel=0.02)
 
 
 def test_without_gradients_the_loss_is_equal():

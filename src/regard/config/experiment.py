@@ -47,6 +47,7 @@ class Experiment:
         _check_task(self.data, self.model)
         _check_positions(self.data, self.model)
         _check_r_drop(self.data, self.model, self.training)
+        _check_rewards(self.data, self.model, self.training)
 
 
 def resolve(experiment: Experiment) -> Experiment:
@@ -126,4 +127,30 @@ def _check_r_drop(data: Data, model: ModelConfig, training: TrainingConfig) -> N
         raise UserError(
             f"training.r_drop is {training.r_drop}, but model.copy is {model.copy}, whose copied "
             "words are outside the vocabulary: leave one of them out"
+        )
+
+
+def _check_rewards(data: Data, model: ModelConfig, training: TrainingConfig) -> None:
+    """Raise a UserError if there are no texts to reward, or the reward does not fit them."""
+    if training.objective == "likelihood":
+        return
+    if isinstance(data, ClassificationDataConfig):
+        raise UserError(
+            f"training.objective is {training.objective}, which samples texts, but data.task is "
+            "classify: leave it out"
+        )
+    if isinstance(model, TranslationModelConfig) and model.copy != "none":
+        raise UserError(
+            f"training.objective is {training.objective}, but model.copy is {model.copy}, whose "
+            "copied words are outside the vocabulary: leave one of them out"
+        )
+    if isinstance(data, DataConfig) and not data.target_end:
+        raise UserError(
+            f"training.objective is {training.objective}, but without data.target_end samples have "
+            "no end: leave one of them out"
+        )
+    if training.reward == "cider" and not isinstance(data, CaptionDataConfig):
+        raise UserError(
+            "training.reward is cider, which compares captions, but data.task is "
+            f"{data.task}: set training.reward gleu"
         )

@@ -12,7 +12,13 @@ from regard.building import build_translation
 from regard.config import TranslationModelConfig
 from regard.linear import meta_device
 from regard.names import Side
-from regard.tasks.initialisation import SIDES, Initialisation, WordWeights, copy_weights
+from regard.tasks.initialisation import (
+    SIDES,
+    AnyTokenizer,
+    Initialisation,
+    WordWeights,
+    copy_weights,
+)
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.loaded import TranslationRun
 
@@ -30,7 +36,10 @@ def initialise_from(
 
 def _word_weights(config: TranslationModelConfig, tokenizers: Tokenizers) -> WordWeights:
     sides = vocabulary_sides(config, tokenizers)
-    by_side = {"source": tokenizers.source, "target": tokenizers.target}
+    by_side: dict[Side, AnyTokenizer] = {
+        "source": tokenizers.source,
+        "target": tokenizers.target,
+    }
     return WordWeights(by_side, sides, is_one_matrix=config.tied == "all")
 
 
