@@ -405,6 +405,16 @@ SETS = {
         ("training loss",),
         ("options.md training.loss",),
     ),
+    "ObjectiveName": Uses(
+        {"objectives": strings("tasks/test_sampling")},
+        ("training objective",),
+        ("training.md training.objective",),
+    ),
+    "RewardName": Uses(
+        {"rewards": strings("tasks/test_sampling")},
+        ("training reward",),
+        ("options.md training.reward",),
+    ),
     "ForcingUnit": Uses(
         {"teacher forcing": strings("training/test_teacher_forcing")},
         ("training teacher_forcing_unit",),

@@ -120,6 +120,67 @@ def test_one_embedding_for_both_sides_needs_one_vocabulary():
     Experiment(model=model, data=DataConfig(vocabulary=("a", "b")))
 
 
+@pytest.mark.parametrize(
+    ("training", "sections", "message"),
+    [
+        (dict(teacher_forcing=0.5), {}, "training.teacher_forcing below 1"),
+        (dict(teacher_forcing_end=0.0), {}, "training.teacher_forcing below 1"),
+        (
+            {},
+            dict(model=configs.recurrent(copy="pointer_generator")),
+            "model.copy is pointer_generator",
+        ),
+        (
+            {},
+            dict(
+                data=ClassificationDataConfig(target="number"),
+                model=ClassificationModelConfig(),
+            ),
+            "data.target is number",
+        ),
+    ],
+)
+def test_r_drop_needs_two_distributions_of_equal_inputs(training, sections, message):
+    with pytest.raises(UserError, match=rf"^training.r_drop is 2.0.*{message}"):
+        Experiment(training=TrainingConfig(r_drop=2.0, **training), **sections)
+    Experiment(training=TrainingConfig(**training), **sections)
+
+
+@pytest.mark.parametrize(
+    ("training", "sections", "message"),
+    [
+        (dict(r_drop=1.0), {}, "training.r_drop is 1.0, but training.objective is expected_reward"),
+        (dict(samples=1), {}, "training.samples is 1, .* expected at least 2"),
+        (dict(reward="cider"), {}, "training.reward is cider.*set training.reward gleu"),
+        ({}, dict(data=DataConfig(target_end=False)), "samples have no end"),
+        (
+            {},
+            dict(model=configs.recurrent(copy="pointer_generator")),
+            "model.copy is pointer_generator",
+        ),
+        (
+            {},
+            dict(data=ClassificationDataConfig(), model=ClassificationModelConfig()),
+            "data.task is classify",
+        ),
+    ],
+)
+def test_rewards_need_sampled_texts(training, sections, message):
+    with pytest.raises(UserError, match=message):
+        Experiment(training=TrainingConfig(objective="expected_reward", **training), **sections)
+
+
+def test_bpe_dropout_needs_merges():
+    for kinds in (dict(tokenizer="bpe"), dict(target_tokenizer="bpe"), dict(tokenizers_path="x")):
+        named = {name: Path(value) if "path" in name else value for name, value in kinds.items()}
+        DataConfig(bpe_dropout=0.1, **named)
+    with pytest.raises(UserError, match=r"data.bpe_dropout is 0.1, .* set data.tokenizer bpe"):
+        DataConfig(bpe_dropout=0.1)
+    copying = configs.recurrent(copy="pointer_generator")
+    with pytest.raises(UserError, match=r"model.copy is pointer_generator.*data.bpe_dropout"):
+        Experiment(data=DataConfig(tokenizer="bpe", bpe_dropout=0.1), model=copying)
+
+
 @pytest.mark.parametrize("one", [dict(shared_vocabulary=True), dict(vocabulary=("a", "b"))])
 def test_one_vocabulary_has_one_tokenizer(one):
     with pytest.raises(UserError, match=r"data.target_tokenizer is characters, but .* words"):

@@ -156,6 +156,10 @@ ScheduleName = Literal["constant", "cosine", "linear", "inverse_square_root", "p
 TimeUnit = Literal["update", "epoch"]
 LossUnit = Literal["word", "sentence"]
 """Units that the training loss is averaged over."""
+ObjectiveName = Literal["likelihood", "expected_reward", "minimum_risk", "self_critical"]
+"""Training objectives of models that generate texts."""
+RewardName = Literal["gleu", "cider"]
+"""Rewards of sampled texts."""
 ForcingUnit = Literal["sentence", "token"]
 """Units that teacher forcing is drawn for."""
 MetricName = Literal[

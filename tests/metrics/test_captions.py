@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 
-from regard.metrics.captions import bleu, cider_d, rouge_l, score_captions, words
+from regard.metrics.captions import CiderD, bleu, cider_d, rouge_l, score_captions, words
 
 HYPOTHESES = ["A dog runs.", "two cats", "the red car is here"]
 REFERENCES = [
@@ -149,3 +149,13 @@ def test_a_perfect_caption_scores_ten_and_words_of_every_image_score_zero():
 def test_all_caption_scores_are_returned():
     names = [score.name for score in score_captions(HYPOTHESES, REFERENCES)]
     assert names == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr-D"]
+
+
+def test_one_caption_is_scored_with_the_frequencies_of_all():
+    references = [["a red circle", "the red circle"], ["a blue square"], ["a dog runs"]]
+    hypotheses = ["a red circle", "a red square", "a dog"]
+    scorer = CiderD(references)
+    scores = [scorer.score(text, own) for text, own in zip(hypotheses, references, strict=True)]
+    assert 100 * sum(scores) / 3 == pytest.approx(cider_d(hypotheses, references).value)
+    longer = [["a dog runs fast"], ["two red cats sit"]]
+    assert CiderD(longer).score("a dog runs fast", ["a dog runs fast"]) == pytest.approx(10)

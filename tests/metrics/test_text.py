@@ -5,9 +5,20 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from regard.metrics.metric import MetricScore
-from regard.metrics.text import TEXT_METRICS, bleu, chrf, exact_match, score_texts, ter
+from regard.metrics.text import (
+    TEXT_METRICS,
+    bleu,
+    chrf,
+    exact_match,
+    gleu_words,
+    score_texts,
+    sentence_gleu,
+    ter,
+)
 
 
 def test_bleu_is_the_geometric_mean_of_four_precisions() -> None:
@@ -100,3 +111,40 @@ def test_inconsistent_hypotheses_and_references_are_rejected(
         score_texts(hypotheses, references)
     with pytest.raises(ValueError, match=message):
         exact_match(hypotheses, references)
+
+
+def gleu_by_loops(hypothesis, reference):
+    """Section 5 of Wu et al. (2016): precision and recall of lists of n-grams, matched one by
+    one."""
+    sides = [
+        [tuple(side[i : i + n]) for n in (1, 2, 3, 4) for i in range(len(side) - n + 1)]
+        for side in (hypothesis, reference)
+    ]
+    outputs, targets = sides
+    rest, matches = list(targets), 0
+    for gram in outputs:
+        if gram in rest:
+            rest.remove(gram)
+            matches += 1
+    return min(matches / len(outputs), matches / len(targets))
+
+
+def test_gleu_by_hand():
+    """2 of the 22 n-grams of the output are matched: 0.0909, as printed in NLTK's manual."""
+    hypothesis, reference = ["the"] * 7, ["the", "cat", "is", "on", "the", "mat"]
+    assert sentence_gleu(hypothesis, reference) == pytest.approx(2 / 22)
+    assert sentence_gleu(reference, reference) == 1
+    assert sentence_gleu(["a"], ["b"]) == sentence_gleu([], ["b"]) == sentence_gleu(["a"], []) == 0
+    assert sentence_gleu([], []) == 1
+
+
+@given(words=st.lists(st.sampled_from("abc"), min_size=1, max_size=9), size=st.integers(1, 8))
+def test_gleu_is_that_of_loops(words, size):
+    hypothesis, reference = words, (words[::-1] + ["a", "b", "c"] * 3)[:size]
+    expected = gleu_by_loops(hypothesis, reference)
+    assert sentence_gleu(hypothesis, reference) == pytest.approx(expected)
+    assert sentence_gleu(reference, hypothesis) == pytest.approx(expected)
+
+
+def test_words_of_gleu_are_those_of_13a():
+    assert gleu_words("Don't, 3.5 cats!") == ["Don't", ",", "3.5", "cats", "!"]

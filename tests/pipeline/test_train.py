@@ -19,6 +19,7 @@ from regard.tasks.translation import training as translation
 from regard.tasks.translation.model import TranslationModel
 from regard.training.checkpoint import Checkpoints
 from regard.training.loss import CrossEntropy
+from regard.training.r_drop import RDrop
 from regard.training.schedule import Constant, CosineDecay, InverseSquareRoot, LinearDecay, Plateau
 from regard.training.settings import Period, TrainingSettings
 from regard.training.teacher_forcing import TeacherForcing
@@ -61,6 +62,25 @@ def test_resuming_gives_the_weights_of_an_uninterrupted_run(tmp_path):
     resumed = load_file(RunFolder(parts).model)
     assert expected.keys() == resumed.keys()
     assert all((expected[name] == resumed[name]).all() for name in expected)
+
+
+def test_resuming_continues_bpe_dropout_and_r_drop(tmp_path):
+    def regularised(**training):
+        experiment = smaller(r_drop=1.0, **training)
+        dropped = replace(experiment.data, tokenizer="bpe", bpe_dropout=0.3, vocabulary_size=60)
+        return replace(experiment, data=dropped)
+
+    weights = []
+    for name, lengths in (("whole", [2]), ("parts", [1, 2])):
+        for place, epochs in enumerate(lengths):
+            train(regularised(epochs=epochs), tmp_path / name, resume=place > 0)
+        weights.append(load_file(RunFolder(tmp_path / name).model))
+    whole, parts = weights
+    assert all((whole[name] == parts[name]).all() for name in whole)
+    lines = map(json.loads, (tmp_path / "parts" / "log.jsonl").read_text().splitlines())
+    penalties = [line["penalties"] for line in lines if line["kind"] == "train"]
+    assert penalties
+    assert all(values["r_drop"] > 0 for values in penalties)
 
 
 def test_training_seeds_share_their_held_out_pairs(tmp_path):
@@ -289,7 +309,8 @@ def settings(config, precision):
     return settings_of(config, translation.objective_of(config), precision)
 
 
-ELSEWHERE = {"initial_run", "freeze", "metric", "device", "precision", "track"}
+REWARDS = {"objective", "reward", "samples", "likelihood_weight", "sharpness"}  # of tests/tasks
+ELSEWHERE = REWARDS | {"initial_run", "freeze", "metric", "device", "precision", "track"}
 """Fields of training that are no settings of its loop."""
 
 
@@ -316,6 +337,10 @@ ARRIVES = {
     "loss": (
         "sentence",
         lambda settings: of_objective(settings, loss=CrossEntropy(per="sentence")),
+    ),
+    "r_drop": (
+        2.0,
+        lambda settings: replace(settings, objective=RDrop(settings.objective, 2.0)),
     ),
     "teacher_forcing": (
         0.5,

@@ -13,6 +13,7 @@ from regard.config.checks import (
     Length,
     NumExamples,
     Seed,
+    Share,
     check_fields,
 )
 from regard.errors import UserError
@@ -108,6 +109,9 @@ class DataConfig:
     """Append <eos> to sources."""
     target_end: bool = True
     """Append <eos> to targets. Without it the decoder does not learn to stop."""
+    bpe_dropout: Share = 0.0
+    """Probability that BPE leaves out a merge in training pairs (BPE-dropout), so that every epoch
+    splits words into other subwords. Texts to translate are split as usual."""
     max_length: Length = 200
     """Longest side of a training pair, in tokens. Longer pairs are left out and counted."""
     batch_tokens: Count | None = 2048
@@ -126,6 +130,8 @@ class DataConfig:
                 f"data.feature_columns names columns of one file, but the data are {place}: leave "
                 "it out, or put sources, features and targets into one file"
             )
+        if self.bpe_dropout and self.tokenizers_path is None:
+            check_merges(self.bpe_dropout, (self.tokenizer, self.target_tokenizer))
         is_shared = self.shared_vocabulary or self.vocabulary is not None
         if is_shared and self.target_tokenizer not in (None, self.tokenizer):
             raise UserError(
@@ -133,6 +139,15 @@ class DataConfig:
                 f"vocabulary, so both have data.tokenizer {self.tokenizer}: leave it out, or "
                 "give each side a vocabulary of its own"
             )
+
+
+def check_merges(bpe_dropout: float, kinds: tuple[TokenizerKind | None, ...]) -> None:
+    """Raise a UserError if no tokenizer has merges to leave out."""
+    if "bpe" not in kinds:
+        raise UserError(
+            f"data.bpe_dropout is {bpe_dropout}, but no tokenizer is bpe: set data.tokenizer bpe, "
+            "or leave it out"
+        )
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,8 @@ class Experiment:
             )
         _check_task(self.data, self.model)
         _check_positions(self.data, self.model)
+        _check_r_drop(self.data, self.model, self.training)
+        _check_rewards(self.data, self.model, self.training)
 
 
 def resolve(experiment: Experiment) -> Experiment:
@@ -65,6 +67,12 @@ def _check_task(data: Data, model: ModelConfig) -> None:
                 )
             if model.vectors is not None and data.feature_columns:
                 raise UserError(VECTORS_AND_FEATURES)
+            if model.copy != "none" and data.bpe_dropout:
+                raise UserError(
+                    f"model.copy is {model.copy}, which copies words as their tokenizer splits "
+                    "them, but data.bpe_dropout splits them differently in every epoch: leave one "
+                    "of them out"
+                )
             if model.tied == "all" and not (data.shared_vocabulary or data.vocabulary is not None):
                 raise UserError(
                     "model.tied all shares the embeddings of both sides, so it needs one "
@@ -104,3 +112,45 @@ def _check_positions(data: Data, model: ModelConfig) -> None:
                 f"data.max_length is {data.max_length}, but model.{name}.max_positions is "
                 f"{longest}: expected no longer sequences than there are learned positions"
             )
+
+
+def _check_r_drop(data: Data, model: ModelConfig, training: TrainingConfig) -> None:
+    """Raise a UserError if R-Drop has no distributions over one vocabulary to compare."""
+    if not training.r_drop:
+        return
+    if isinstance(data, ClassificationDataConfig) and data.target == "number":
+        raise UserError(
+            f"training.r_drop is {training.r_drop}, which compares probabilities, but data.target "
+            "is number: leave it out"
+        )
+    if isinstance(model, TranslationModelConfig) and model.copy != "none":
+        raise UserError(
+            f"training.r_drop is {training.r_drop}, but model.copy is {model.copy}, whose copied "
+            "words are outside the vocabulary: leave one of them out"
+        )
+
+
+def _check_rewards(data: Data, model: ModelConfig, training: TrainingConfig) -> None:
+    """Raise a UserError if there are no texts to reward, or the reward does not fit them."""
+    if training.objective == "likelihood":
+        return
+    if isinstance(data, ClassificationDataConfig):
+        raise UserError(
+            f"training.objective is {training.objective}, which samples texts, but data.task is "
+            "classify: leave it out"
+        )
+    if isinstance(model, TranslationModelConfig) and model.copy != "none":
+        raise UserError(
+            f"training.objective is {training.objective}, but model.copy is {model.copy}, whose "
+            "copied words are outside the vocabulary: leave one of them out"
+        )
+    if isinstance(data, DataConfig) and not data.target_end:
+        raise UserError(
+            f"training.objective is {training.objective}, but without data.target_end samples have "
+            "no end: leave one of them out"
+        )
+    if training.reward == "cider" and not isinstance(data, CaptionDataConfig):
+        raise UserError(
+            "training.reward is cider, which compares captions, but data.task is "
+            f"{data.task}: set training.reward gleu"
+        )

@@ -24,6 +24,8 @@ from regard.names import (
     ForcingUnit,
     LossUnit,
     MetricName,
+    ObjectiveName,
+    RewardName,
     ScheduleName,
     TimeUnit,
     TrackerName,
@@ -62,6 +64,23 @@ class TrainingConfig:
     """Maximum norm of the gradient. Larger gradients are scaled down."""
     label_smoothing: Share = 0.0
     """Probability that is spread evenly over the vocabulary."""
+    objective: ObjectiveName = "likelihood"
+    """Objective: likelihood of the references, or rewards of sampled texts: expected_reward (Wu et
+    al. 2016), minimum_risk (Shen et al. 2016), self_critical (Rennie et al. 2017). Rewards are for
+    models that are trained already (initial_run)."""
+    reward: RewardName | None = None
+    """Reward of a sampled text: gleu (words of the references, from 0 to 1) or cider (CIDEr-D, for
+    captions). Default: cider for captions, gleu for other texts."""
+    samples: Count = 5
+    """Samples of each sentence for its reward."""
+    likelihood_weight: Weight | None = None
+    """Weight of the likelihood beside the reward. Default: 0.017 with expected_reward, otherwise
+    0."""
+    sharpness: Positive = 0.005
+    """Exponent of the probabilities of the samples, for minimum_risk."""
+    r_drop: Weight = 0.0
+    """Weight of R-Drop: every update runs the model twice, with different dropout, and the
+    divergence of the two predictions is added to the loss. An update takes twice the time."""
     loss: LossUnit = "word"
     """Loss: the mean over words (word), or the sum over the words of a sentence, averaged over
     sentences (sentence)."""
@@ -110,3 +129,19 @@ class TrainingConfig:
                     f"training.adam_betas is {self.adam_betas}: expected two numbers from 0 to "
                     "below 1"
                 )
+        if self.r_drop and self.objective != "likelihood":
+            raise UserError(
+                f"training.r_drop is {self.r_drop}, but training.objective is {self.objective}: "
+                "leave one of them out"
+            )
+        if self.objective == "expected_reward" and self.samples < 2:
+            raise UserError(
+                f"training.samples is {self.samples}, but training.objective expected_reward "
+                "compares the samples of a sentence: expected at least 2"
+            )
+        if self.r_drop and {self.teacher_forcing, self.teacher_forcing_end} - {1, None}:
+            raise UserError(
+                f"training.r_drop is {self.r_drop}, which compares two passes with equal inputs, "
+                "but training.teacher_forcing below 1 replaces inputs by predictions: leave one of "
+                "them out"
+            )

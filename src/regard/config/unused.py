@@ -7,12 +7,14 @@ reports both before it begins.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 from regard.config.checks import changed_fields
 from regard.config.data import CaptionDataConfig, ClassificationDataConfig, DataConfig
 from regard.config.experiment import Experiment
 from regard.config.search import SearchConfig
+from regard.config.training import TrainingConfig
 
 LEARNED = ("min_count", "vocabulary_size")
 """Fields that decide which pieces a vocabulary has."""
@@ -102,10 +104,37 @@ def _training(experiment: Experiment) -> Iterator[Rule]:
     forcing = {training.teacher_forcing, training.teacher_forcing_end} - {None}
     if forcing in ({1}, {0}):
         yield ("teacher_forcing_unit",), "all inputs are forced alike (training.teacher_forcing)"
+    yield from _rewards(training)
+    if not any(_dropouts(experiment.model.resolve())):
+        yield ("r_drop",), "the model has no dropout, so two passes are equal (model.dropout)"
     if isinstance(experiment.data, ClassificationDataConfig):
         yield ("teacher_forcing_unit",), "labels and numbers are not decoded token by token"
         if experiment.data.target == "number":
             yield ("label_smoothing",), "numbers have no probabilities"
+
+
+def _rewards(training: TrainingConfig) -> Iterator[Rule]:
+    objective, weight = training.objective, training.likelihood_weight
+    reason = f"training.objective is {objective}"
+    if objective == "likelihood":
+        yield ("reward", "samples", "likelihood_weight", "sharpness"), reason
+        return
+    yield ("loss",), f"{reason}, whose loss is a sum over sentences"
+    if objective != "minimum_risk":
+        yield ("sharpness",), reason
+    if not weight and not (weight is None and objective == "expected_reward"):
+        forcing = ("teacher_forcing", "teacher_forcing_end", "teacher_forcing_unit")
+        yield ("label_smoothing", *forcing), f"{reason} without likelihood"
+
+
+def _dropouts(record: Any) -> Iterator[float]:
+    """Yield the dropouts of a model and of its parts."""
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if is_dataclass(value):
+            yield from _dropouts(value)
+        elif field.name.endswith("dropout") and value is not None:
+            yield value
 
 
 def _search(experiment: Experiment) -> Iterator[Rule]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -24,6 +24,7 @@ __all__ = [
     "Tokens",
     "pad",
     "pair_batch",
+    "select_rows",
     "with_targets",
 ]
 
@@ -190,6 +191,22 @@ def pad(sequences: Sequence[Sequence[int]]) -> Tokens:
         padding_value=PAD,
     )
     return Tokens(ids, torch.arange(ids.size(1)) < lengths[:, None])
+
+
+def select_rows(
+    source: Tokens | Images | GridFeatures, rows: Int[Tensor, "row"]
+) -> Tokens | Images | GridFeatures:
+    """Return the sources with these numbers, in this order. A number may repeat; images are not
+    copied."""
+    if not isinstance(source, Tokens):
+        return replace(source, rows=rows if source.rows is None else source.rows[rows])
+    lengths = source.lengths
+    return Tokens(
+        source.ids[rows],
+        source.mask[rows],
+        None if lengths is None else tuple(lengths[row] for row in rows.tolist()),
+        None if source.copies is None else source.copies[rows],
+    )
 
 
 def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch:

@@ -101,13 +101,17 @@ class PairBatches:
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Any]:
         """Yield the batches of an epoch after the first `start`."""
+        return map(self._pairs.batch, self.indices(number, start))
+
+    def indices(self, number: int, start: int = 0) -> Iterator[np.ndarray]:
+        """Yield the numbers of the pairs of each batch of an epoch, after the first `start`."""
         random = self._random(number)
         row = self._row(random)
         sizes = self._cut(row)
         order = self._groups.arrange(row, random.permutation(len(self)))
         ends = np.cumsum(sizes)
         for place in random.permutation(len(sizes))[start:]:
-            yield self._pairs.batch(order[ends[place] - sizes[place] : ends[place]])
+            yield order[ends[place] - sizes[place] : ends[place]]
 
     def in_order(self) -> Iterator[IndexedBatch]:
         """Yield every pair once, the longest first, in a fixed order: for evaluation."""

@@ -97,28 +97,36 @@ def cider_d(
     few images says little. Captions are compared in lower case, so `lowercase` changes nothing."""
     del lowercase
     check(hypotheses, references)
-    targets = [[_grams(words(text)) for text in alternatives] for alternatives in references]
-    num_images: Counter[tuple[str, ...]] = Counter()
-    for alternatives in targets:
-        num_images.update({gram for grams in alternatives for gram in grams})
-    log_images = math.log(max(len(references), 1))
+    scorer = CiderD(references)
+    total = sum(map(scorer.score, hypotheses, references))
+    return MetricScore("CIDEr-D", 100 * total / len(hypotheses), _signature(references))
 
-    def weigh(grams: Grams) -> list[dict[tuple[str, ...], float]]:
-        vectors: list[dict[tuple[str, ...], float]] = [{} for _ in range(LONGEST)]
-        for gram, count in grams.items():
-            inverse_frequency = log_images - math.log(max(num_images[gram], 1))
-            vectors[len(gram) - 1][gram] = count * inverse_frequency
-        return vectors
 
-    total = 0.0
-    for hypothesis, alternatives in zip(hypotheses, targets, strict=True):
+class CiderD:
+    """CIDEr-D with the document frequencies of a set of captions, such as those of training."""
+
+    def __init__(self, references: References) -> None:
+        """`references` are the captions of each image."""
+        self._num_images: Counter[tuple[str, ...]] = Counter()
+        for alternatives in references:
+            self._num_images.update({gram for text in alternatives for gram in _grams(words(text))})
+        self._log_images = math.log(max(len(references), 1))
+
+    def score(self, hypothesis: str, references: Sequence[str]) -> float:
+        """Return the score of one caption, 10 for a caption that equals its only reference."""
         output = _grams(words(hypothesis))
         similarities = [
-            _similarity(weigh(output), weigh(target), _length(output) - _length(target))
-            for target in alternatives
+            _similarity(self._weigh(output), self._weigh(target), _length(output) - _length(target))
+            for target in (_grams(words(text)) for text in references)
         ]
-        total += sum(similarities) / len(similarities)
-    return MetricScore("CIDEr-D", 1000 * total / len(hypotheses), _signature(references))
+        return 10 * sum(similarities) / len(similarities)
+
+    def _weigh(self, grams: Grams) -> list[dict[tuple[str, ...], float]]:
+        vectors: list[dict[tuple[str, ...], float]] = [{} for _ in range(LONGEST)]
+        for gram, count in grams.items():
+            inverse_frequency = self._log_images - math.log(max(self._num_images[gram], 1))
+            vectors[len(gram) - 1][gram] = count * inverse_frequency
+        return vectors
 
 
 CAPTION_METRICS: tuple[Metric[TextFunction], ...] = (

@@ -3,6 +3,7 @@ comparable. BLEU, chrF and TER are computed by sacrebleu (Post 2018)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from itertools import zip_longest
@@ -60,6 +61,31 @@ def ter(
     from sacrebleu.metrics.ter import TER
 
     return _score("TER", TER(case_sensitive=not lowercase), hypotheses, references)
+
+
+def sentence_gleu(hypothesis: Sequence[str], reference: Sequence[str]) -> float:
+    """Return GLEU (Wu et al. 2016, section 5), from 0 to 1: the smaller of precision and recall of
+    all n-grams together, n from 1 to 4. Two empty texts have the score 1."""
+    output, target = (_counts_of_grams(words) for words in (hypothesis, reference))
+    longest = max(output.total(), target.total())
+    return (output & target).total() / longest if longest else 1.0
+
+
+def gleu_words(text: str) -> list[str]:
+    """Return the words of a text for GLEU, by sacrebleu's 13a."""
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    words: list[str] = Tokenizer13a()(text).split()
+    return words
+
+
+def _counts_of_grams(words: Sequence[str]) -> Counter[tuple[str, ...]]:
+    sizes = range(1, 5)
+    return Counter(
+        tuple(words[first : first + size])
+        for size in sizes
+        for first in range(len(words) - size + 1)
+    )
 
 
 def exact_match(

@@ -29,8 +29,8 @@ from regard.runs.splits import Split
 from regard.tasks.all_tasks import task_of
 from regard.tasks.checks import Finding, check_findings, length_findings
 from regard.tasks.cost import num_parameters
+from regard.tasks.initialisation import Initialisation
 from regard.tasks.setup import TrainingSetup
-from regard.tasks.translation.initialisation import Initialisation
 from regard.training.checkpoint import Checkpoints, fingerprint_of
 from regard.training.freezing import keep_fixed
 from regard.training.log import EndLine, Reporter

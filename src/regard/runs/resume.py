@@ -33,7 +33,7 @@ def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> 
             raise UserError(
                 f"{folder.path} was trained by version 0.1, whose training state this version "
                 "cannot resume: translate and evaluate the run as it is, train a new run from its "
-                f"weights (--init-from {folder.path}, for translation), or resume with version 0.1"
+                f"weights (--init-from {folder.path}), or resume with version 0.1"
             )
         _compare(folder, experiment)
         folder.check_files()

@@ -11,7 +11,7 @@ from torch import nn
 from regard.config import Experiment
 from regard.runs.folder import RunFolder
 from regard.tasks.checks import Finding
-from regard.tasks.translation.initialisation import Initialisation
+from regard.tasks.initialisation import Initialisation
 from regard.training.log import Validation
 from regard.training.objective import Objective
 from regard.training.settings import Batches

@@ -112,7 +112,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ]
         matrix, shift = weight.to(dtype), None if bias is None else bias.to(dtype)
         precise = precise_type(dtype)
-        loss = torch.zeros((), dtype=_of_sums(features.device), device=features.device)
+        loss = torch.zeros((), dtype=type_of_sums(features.device), device=features.device)
         max_logits = LOGITS_AT_A_TIME if features.is_cpu else LOGITS_ON_A_GPU
         rows = max(1, max_logits // weight.size(0) // WORDS) * WORDS
         for first in range(0, len(features), rows):
@@ -160,10 +160,10 @@ def _plain(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -
         grads = logs.exp_().sub_(even)
         grads[torch.arange(len(targets), device=targets.device), targets] -= 1 - smoothing
         logits.copy_(grads)
-    return losses.sum(dtype=_of_sums(losses.device))
+    return losses.sum(dtype=type_of_sums(losses.device))
 
 
-def _of_sums(device: torch.device) -> torch.dtype:
+def type_of_sums(device: torch.device) -> torch.dtype:
     """Return the type of sums over many words: float64, if the device has it."""
     return torch.float32 if device.type == "mps" else torch.float64
 

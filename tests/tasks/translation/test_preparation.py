@@ -230,3 +230,19 @@ def test_memory_does_not_grow_with_the_file(every_file_is_large, tmp_path, monke
     peak(101)  # what is imported or made once
     few, many = peak(199), peak(997)
     assert (many - few) / (997 - 199) < 150
+
+
+def test_bpe_dropout_is_on_the_sides_with_merges(tmp_path):
+    path = written(tmp_path / "pairs.tsv", [b"lower tower\tlower tower"] * 30)
+    config = DataConfig(path=path, target_tokenizer="bpe", vocabulary_size=20, dev_size=0)
+    _, tokenizers, made = prepared(config)
+    assert preparation.resampled(config, tokenizers, made, 1) is made.batches
+    dropped = replace(config, bpe_dropout=1.0)
+    batch = next(preparation.resampled(dropped, tokenizers, made, 1).epoch(1))
+    plain = next(made.batches.epoch(1))
+    assert batch.source.ids.tolist() == plain.source.ids.tolist()
+    assert batch.outputs.size(1) == len("_lower_tower") + 1 > plain.outputs.size(1)
+
+    loaded = Tokenizers(tokenizers.source, tokenizers.source)  # of another run, both of words
+    with pytest.raises(UserError, match="no tokenizer is bpe"):
+        preparation.resampled(dropped, loaded, made, 1)

@@ -105,6 +105,15 @@ class EncodedPairs:
             self._digest = digest.hexdigest()
         return self._digest
 
+    def pair(self, index: int) -> tuple[list[int], list[int]]:
+        """Return the token numbers of one source and its target. ValueError with copies."""
+        if self.has_copies:
+            raise ValueError("pairs have numbers to copy: read them as a batch")
+        start = self._starts[index]
+        middle = start + self.source_lengths[index]
+        end = middle + self.target_lengths[index]
+        return self.numbers[start:middle].tolist(), self.numbers[middle:end].tolist()
+
     def batch(self, indices: np.ndarray) -> PairBatch:
         """Return a padded batch of the pairs with these numbers."""
         starts, lengths = self._starts[indices], self.source_lengths[indices]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -30,21 +30,24 @@ from regard.data.images.encoded import EncodedCaptions, ImageSet
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.device import device_named
 from regard.errors import UserError
-from regard.metrics.captions import CAPTION_METRICS
+from regard.metrics.captions import CAPTION_METRICS, CiderD
 from regard.metrics.error_rates import ERROR_RATES
 from regard.models.seq2seq import Seq2Seq
 from regard.models.vision_backbone import Backbone
+from regard.names import RewardName
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
 from regard.tasks.captioning.images import ImageSources
+from regard.tasks.captioning.initialisation import initialise_from
 from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.checks import caption_findings
 from regard.tasks.generation import GeneratedText
+from regard.tasks.sampling import Reward
 from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation.embeddings import read_extra_vectors, set_extra_vectors
-from regard.tasks.translation.training import objective_of
+from regard.tasks.translation.training import gleu, objective_of, sampler_of
 from regard.tasks.validation import DecodingValidation, metric_named
 
 MAX_VALIDATED = 200
@@ -61,11 +64,6 @@ def prepare(
     """Return images, encoded captions and a model. UserError if they do not fit each other."""
     config = experiment.training
     data, model_config = sections_of(experiment, CaptionDataConfig, experiment.name)
-    if config.initial_run is not None:
-        raise UserError(
-            f"--init-from is {config.initial_run}, but the weights of a captioner are always newly "
-            "initialised: leave it out"
-        )
     pairs = list(split.train)
     tokenizer = tokenizer_of(data, resumed, pairs)
     backbone = _backbone(model_config, resumed)
@@ -85,19 +83,24 @@ def prepare(
     check_ram(build)
     torch.manual_seed(config.seed)
     model = build()
+    initialisation = None
+    if config.initial_run is not None and resumed is None:
+        initialisation = initialise_from(config.initial_run, model, tokenizer)
     if extra_vectors is not None:
         set_extra_vectors(model, extra_vectors)
     dev = [pair for pair in split.dev if pair.source in image_set.places]
+    rewards = {} if config.objective == "likelihood" else _rewards(tokenizer, pairs)
     return TrainingSetup(
         experiment,
         model,
         PairBatches(encoded, _settings(encoded, data.batch_sentences), config.seed),
-        objective_of(config),
+        objective_of(config, sampler_of(config, tokenizer, rewards, data.max_length)),
         _validation(experiment, data, tokenizer, image_set, dev, frozen) if dev else None,
         encoded.num_captions,
         f"{len(image_set.names):,} images, vocabulary {len(tokenizer):,}",
         partial(_save, tokenizer, backbone),
         unread + too_long,
+        initialisation=initialisation,
         findings=caption_findings(len(image_set.names), is_pretrained=backbone is not None),
     )
 
@@ -181,6 +184,20 @@ def _with_max_length(experiment: Experiment, encoded: EncodedCaptions) -> Experi
     return replace(experiment, search=replace(experiment.search, max_length=longest))
 
 
+def _rewards(tokenizer: Tokenizer, pairs: Sequence[Pair]) -> Mapping[RewardName, Reward]:
+    """Return the rewards of captions, with the document frequencies of the training captions."""
+    captions = _references(tokenizer, pairs)
+    return {"cider": CiderD(list(captions.values())).score, "gleu": gleu}
+
+
+def _references(tokenizer: Tokenizer, pairs: Sequence[Pair]) -> Mapping[str, list[str]]:
+    """Return the captions of each image."""
+    references: defaultdict[str, list[str]] = defaultdict(list)
+    for pair in pairs:
+        references[pair.source].append(tokenizer.normalise(pair.target))
+    return references
+
+
 def _validation(
     experiment: Experiment,
     data: CaptionDataConfig,
@@ -192,9 +209,7 @@ def _validation(
     """Return the validation: the score of greedy captions, and the loss on true captions."""
     encoded, _ = _encoded(data, tokenizer, image_set, dev)
     batches = PairBatches(encoded, _settings(encoded, 256), experiment.training.seed)
-    references: defaultdict[str, list[str]] = defaultdict(list)
-    for pair in dev:
-        references[pair.source].append(tokenizer.normalise(pair.target))
+    references = _references(tokenizer, dev)
     names = list(references)[:MAX_VALIDATED]
     images = image_set.images(names)
     greedy = replace(experiment.search, beam=1)

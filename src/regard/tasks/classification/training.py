@@ -15,7 +15,7 @@ from regard.config import ClassificationDataConfig, Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
 from regard.data.labels.encoded import EncodedLabels
-from regard.data.labels.targets import Labels, describe_unseen
+from regard.data.labels.targets import Labels, Targets, describe_unseen
 from regard.errors import UserError
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS, PredictionFunction
 from regard.metrics.metric import Metric
@@ -31,6 +31,7 @@ from regard.tasks.setup import NUM_EXAMPLES, TrainingSetup
 from regard.tasks.validation import metric_named
 from regard.training.log import Example, Validation
 from regard.training.objective import ClassObjective, NumberObjective, Objective, mean_loss
+from regard.training.r_drop import RDrop
 
 SENTENCES_AT_A_TIME = BatchSettings(tokens=8192, sentences=256)
 
@@ -64,7 +65,7 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
         experiment,
         model,
         PairBatches(encoded, settings, config.seed),
-        _objective(inputs, config.label_smoothing),
+        objective_of(config, inputs.targets),
         _validation(experiment, inputs, dev) if dev else None,
         len(encoded),
         _vocabularies(inputs),
@@ -128,10 +129,12 @@ def _encoded(inputs: InputsAndTargets, pairs: Sequence[Pair]) -> EncodedLabels:
     return EncodedLabels(sources, inputs.targets.encode(pairs))
 
 
-def _objective(inputs: InputsAndTargets, label_smoothing: float = 0.0) -> Objective:
-    if isinstance(inputs.targets, Labels):
-        return ClassObjective(label_smoothing)
-    return NumberObjective()
+def objective_of(config: TrainingConfig, targets: Targets) -> Objective:
+    """Return the training objective of a classifier or regressor."""
+    if not isinstance(targets, Labels):
+        return NumberObjective()
+    entropy = ClassObjective(config.label_smoothing)
+    return RDrop(entropy, config.r_drop) if config.r_drop else entropy
 
 
 def _validation(
@@ -141,12 +144,13 @@ def _validation(
     texts, references = [pair.source for pair in dev], [pair.target for pair in dev]
     batches = PairBatches(_encoded(inputs, dev), SENTENCES_AT_A_TIME, experiment.training.seed)
     metric = _metric(experiment.training, inputs)
+    dev_objective = objective_of(TrainingConfig(), inputs.targets)
 
     def validate(model: nn.Module) -> Validation:
         classifier = ClassificationModel(experiment, inputs, cast(HeadModel, model))
         outputs = [output.text for output in classifier.classify(texts, attention=False)]
         score = metric.compute(outputs, references)
-        loss = mean_loss(_objective(inputs), model, (each.batch for each in batches.in_order()))
+        loss = mean_loss(dev_objective, model, (each.batch for each in batches.in_order()))
         examples = tuple(
             Example(pair.source, pair.target, output)
             for pair, output in zip(dev[:NUM_EXAMPLES], outputs, strict=False)

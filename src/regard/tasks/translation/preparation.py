@@ -9,10 +9,13 @@ from itertools import chain, islice
 from pathlib import Path
 
 from regard.config import DataConfig, TranslationModelConfig
+from regard.config.data import check_merges
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.files.lines import LineNumbers
+from regard.data.text.bpe_dropout import BpeDropout
 from regard.data.text.encoded import EncodedPairs
 from regard.data.text.features import FeatureTokenizer, split_source
+from regard.data.text.resampled import ResampledBatches
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.runs.cache import CachedPairs
@@ -96,6 +99,7 @@ def _settings(config: DataConfig, *, target: bool) -> TokenizerSettings:
 class EncodedTraining:
     """Training batches, and a message about pairs that were too long, if any."""
 
+    pairs: EncodedPairs
     batches: PairBatches
     left_out: tuple[str, ...]
     cache_file: Path | None
@@ -129,6 +133,7 @@ def encode(
         f"left out {too_long.count} pairs longer than {config.max_length} tokens ({too_long})"
     )
     return EncodedTraining(
+        encoded.pairs,
         PairBatches(encoded.pairs, settings, seed),
         (left_out,) if too_long.count else (),
         encoded.made,
@@ -187,3 +192,21 @@ class _TrainingSource:
     def about(self) -> str:
         """Return the number of pairs that were too long and the first of their lines, as JSON."""
         return json.dumps(asdict(self._too_long))
+
+
+def resampled(
+    config: DataConfig, tokenizers: Tokenizers, encoded: EncodedTraining, seed: int
+) -> PairBatches | ResampledBatches:
+    """Return the training batches, with BPE-dropout of the sides with merges if
+    `data.bpe_dropout` is set. UserError if no side has merges."""
+    if not config.bpe_dropout:
+        return encoded.batches
+    sides = tokenizers.source, tokenizers.target
+    check_merges(config.bpe_dropout, tuple(side.settings.kind for side in sides))
+    source, target = (
+        BpeDropout(side, config.bpe_dropout) if side.settings.kind == "bpe" else None
+        for side in sides
+    )
+    return ResampledBatches(
+        encoded.batches, encoded.pairs, (source, target), config.max_length, seed
+    )

@@ -1,0 +1,120 @@
+"""Samples of a model in training, with the rewards of their texts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+from torch import nn
+
+from regard.data.batch import END, PAD, START, UNKNOWN, PairBatch, Tokens, select_rows, with_targets
+from regard.data.text.tokenizer import Tokenizer
+from regard.models.seq2seq import Seq2Seq
+from regard.names import RewardName
+from regard.search import Limits, greedy, sample
+from regard.shapes import Int, Tensor
+from regard.training.reward import Samples
+
+Reward = Callable[[str, Sequence[str]], float]
+"""Function from a generated text and its references to a reward."""
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Sampler of a training with rewards.
+
+    Samples are drawn without dropout. They have neither padding nor <unk>, and at most twice as
+    many tokens as the reference. Texts are rewarded, so the reward does not depend on how a text is
+    split into tokens. All captions of an image are references of its samples."""
+
+    tokenizer: Tokenizer = field(repr=False)
+    reward: Reward = field(repr=False)
+    name: RewardName
+    """Name of the reward, which identifies the sampler of a resumed run."""
+    num_samples: int
+    max_length: int
+    has_baselines: bool = False
+    """Whether greedy outputs are rewarded, as baselines."""
+    has_references: bool = False
+    """Whether the samples of a sentence are distinct, with its reference among them."""
+
+    def __call__(self, model: nn.Module, batch: PairBatch, generator: torch.Generator) -> Samples:
+        """Draw samples for a batch. The model stays in its mode."""
+        was_training = model.training
+        try:
+            with torch.no_grad(), torch.autocast(batch.mask.device.type, enabled=False):
+                return self._samples(cast(Seq2Seq, model.eval()), batch, generator)
+        finally:
+            model.train(was_training)
+
+    def _samples(self, model: Seq2Seq, batch: PairBatch, generator: torch.Generator) -> Samples:
+        device = batch.mask.device
+        own = [
+            tuple(row[real].tolist()) for row, real in zip(batch.outputs, batch.mask, strict=True)
+        ]
+        rows = torch.arange(len(own), device=device).repeat_interleave(self.num_samples)
+        drawn = sample(
+            model.decoder,
+            model.encode(select_rows(batch.source, rows)),
+            self._limits(batch, rows),
+            generator=generator if device.type == "cpu" else None,
+        )
+        numbers = rows.tolist()
+        sequences = [hypothesis.tokens for hypothesis in drawn]
+        num_distinct = len({*zip(numbers, sequences, strict=True)})
+        if self.has_references:
+            pairs = dict.fromkeys([*zip(numbers, sequences, strict=True), *enumerate(own)])
+            numbers, sequences = map(
+                list, zip(*sorted(pairs, key=lambda pair: pair[0]), strict=True)
+            )
+        references = self._references(batch, own)
+        rewards = [
+            self._rewarded(sequence, references[number])
+            for number, sequence in zip(numbers, sequences, strict=True)
+        ]
+        sentences = torch.tensor(numbers, device=device)
+        source = select_rows(batch.source, sentences)
+        return Samples(
+            with_targets(source, sequences).to(device),
+            sentences,
+            torch.tensor(rewards, device=device),
+            self._baselines(model, batch, references)[sentences] if self.has_baselines else None,
+            num_distinct / len(drawn),
+        )
+
+    def _baselines(
+        self, model: Seq2Seq, batch: PairBatch, references: Sequence[Sequence[str]]
+    ) -> torch.Tensor:
+        """Return the reward of the greedy output for each sentence."""
+        rows = torch.arange(len(references), device=batch.mask.device)
+        outputs = greedy(model.decoder, model.encode(batch.source), self._limits(batch, rows))
+        rewards = [
+            self._rewarded(output.tokens, texts)
+            for output, texts in zip(outputs, references, strict=True)
+        ]
+        return torch.tensor(rewards, device=batch.mask.device)
+
+    def _limits(self, batch: PairBatch, rows: Int[Tensor, "sample"]) -> Limits:
+        maximum = (2 * batch.mask.sum(dim=1)).clamp(max=self.max_length)[rows]
+        unknown = (UNKNOWN,) if self.tokenizer.settings.unknown else ()
+        return Limits(start=START, end=END, maximum=maximum, forbidden=(PAD, START, *unknown))
+
+    def _references(self, batch: PairBatch, own: Sequence[tuple[int, ...]]) -> list[list[str]]:
+        """Return the texts that the samples of each sentence are compared with."""
+        texts = [self._text(tokens) for tokens in own]
+        if isinstance(batch.source, Tokens) or batch.source.rows is None:
+            return [[text] for text in texts]
+        images = batch.source.rows.tolist()
+        captions: defaultdict[int, list[str]] = defaultdict(list)
+        for image, text in zip(images, texts, strict=True):
+            captions[image].append(text)
+        return [captions[image] for image in images]
+
+    def _rewarded(self, tokens: Sequence[int], references: Sequence[str]) -> float:
+        return self.reward(self._text(tokens), references)
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        return self.tokenizer.decode(number for number in tokens if number != END)
