@@ -96,7 +96,13 @@ NormPlacement = Literal["pre", "post"]
 # Attention
 
 AttentionKind = Literal[
-    "cross", "encoder", "decoder", "image", "memory", "encoder_experts", "decoder_experts",
+    "cross",
+    "encoder",
+    "decoder",
+    "image",
+    "memory",
+    "encoder_experts",
+    "decoder_experts",
     "gradient",
 ]
 """`cross` (from target to source), `encoder` and `decoder` (self-attention), `image` (from target

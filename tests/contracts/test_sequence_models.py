@@ -340,7 +340,9 @@ def test_returning_weights_changes_no_output(model, source, inputs, expected):
         assert block.scores.shape == block.weights.shape
         sums = block.weights.sum(dim=-1)
         assert block.weights.ge(0).all()
-        if block.kind.startswith("encoder"):  # padding may see nothing but padding, and has no experts
+        if block.kind.startswith(
+            "encoder"
+        ):  # padding may see nothing but padding, and has no experts
             sums = sums.transpose(1, 3)[source.mask]
         if sums_to_one(model, block.kind):
             torch.testing.assert_close(sums, torch.ones_like(sums))
