@@ -50,6 +50,10 @@ quoted cells (csv), and files with named or typed columns."""
 ColumnKind = Literal["number", "date", "series", "items", "code", "text"]
 """Contents of a column: items are lists of products with prices, codes are addresses or have as
 many digits as letters."""
+FORMAT = ("encoding", "delimiter", "header", "sheet")
+"""Fields and options about the format of a data file."""
+FILE_OPTIONS = (*FORMAT, "source_column", "target_column")
+"""Options of `regard evaluate` about the file."""
 Severity = Literal["stop", "warn"]
 """Responses to data from which nothing can be learned: stop, or warn and train."""
 Fault = Literal[

@@ -18,7 +18,7 @@ from regard.config import (
 from regard.config.checks import Count, Length
 from regard.errors import UserError
 from regard.files import check_input
-from regard.names import TaskName, TokenizerKind
+from regard.names import FORMAT, TaskName, TokenizerKind
 
 if TYPE_CHECKING:
     from regard.data.examples import Corpus
@@ -113,7 +113,6 @@ def _experiment(options: Options) -> Experiment | None:
     """Return the experiment that suits the data, and print what is recognised; None for pairs that
     are not inspected: those of two files and of a pipe."""
     from regard.cli.experiments import find_experiment, inspect_file
-    from regard.runs.table_settings import FORMAT
 
     path, name = options.data, str(options.data)
     if options.target_path is not None:

@@ -20,6 +20,7 @@ from regard.config import Data, SearchConfig
 from regard.config.checks import CountOrZero
 from regard.errors import UserError
 from regard.memory_policy import pause_collection
+from regard.names import FILE_OPTIONS
 from regard.record import digest_of_file
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ MIN_WORDS = 4
 """Mean number of words of the references below which BLEU is not printed."""
 TASK_OPTIONS = (
     *("target_path", "lowercase", "tokenized", "error_rates"),
-    *("encoding", "delimiter", "header", "sheet", "source_column", "target_column"),
+    *FILE_OPTIONS,
 )
 """Options that apply to some tasks alone."""
 

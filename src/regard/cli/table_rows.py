@@ -15,7 +15,8 @@ from regard.data.files.lines import numbers_of
 from regard.data.files.named_rows import SUFFIXES
 from regard.data.files.tables import SEPARATORS, TableSettings, suffix_of
 from regard.errors import UserError
-from regard.runs.table_settings import FORMAT, columns, settings_for
+from regard.names import FORMAT
+from regard.runs.table_settings import columns, settings_for
 
 if TYPE_CHECKING:
     from regard.config import Data

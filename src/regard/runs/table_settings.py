@@ -12,9 +12,7 @@ from regard import recipes
 from regard.config import DATA_SECTIONS, ClassificationDataConfig, Data, DataConfig, Experiment
 from regard.data.files.inspection import Inspection
 from regard.data.files.tables import TableSettings, suffix_of
-
-FORMAT = ("encoding", "delimiter", "header", "sheet")
-"""Settings of the format of a file."""
+from regard.names import FORMAT
 
 
 def table_settings(config: Data) -> TableSettings:

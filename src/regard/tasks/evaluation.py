@@ -15,8 +15,9 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.metrics.classification import Confusion
 from regard.metrics.metric import MetricScore
 from regard.metrics.slices import Slice
+from regard.names import FORMAT
 from regard.runs.progress import OnProgress
-from regard.runs.table_settings import FORMAT, columns, settings_for
+from regard.runs.table_settings import columns, settings_for
 
 Item = TypeVar("Item")
 

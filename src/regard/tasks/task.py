@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 Model = TypeVar("Model")
 
 
-FILE_OPTIONS = ("encoding", "delimiter", "header", "sheet", "source_column", "target_column")
-"""Options of `regard evaluate` about the file, for `evaluation_options`."""
-
-
 @dataclass(frozen=True)
 class OutputToPlot:
     """Output for one source, with what a figure of its attention needs."""

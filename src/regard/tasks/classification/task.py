@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.names import AttentionKind, Figure, TaskName
+from regard.names import FILE_OPTIONS, AttentionKind, Figure, TaskName
 from regard.tasks.arguments import check_single
-from regard.tasks.task import FILE_OPTIONS, OutputToPlot, ReportTexts
+from regard.tasks.task import OutputToPlot, ReportTexts
 
 if TYPE_CHECKING:
     from regard.config import Experiment

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import UserError
-from regard.names import AttentionKind, Figure, TaskName
-from regard.tasks.task import FILE_OPTIONS, OutputToPlot, ReportTexts
+from regard.names import FILE_OPTIONS, AttentionKind, Figure, TaskName
+from regard.tasks.task import OutputToPlot, ReportTexts
 
 if TYPE_CHECKING:
     from regard.config import Experiment
