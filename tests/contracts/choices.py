@@ -148,7 +148,7 @@ TRANSFORMERS = {
     "norm": members(NormPlacement, "pre"),
     "activation": members(Activation, "relu"),
     "score": ("scaled_dot", *sorted({*get_args(ScoreName)} - {"scaled_dot"})),
-    "normaliser": members(NormaliserName, "softmax"),
+    "normaliser": ("softmax", "sparsemax", "sigmoid"),
     "temperature": (1.0, 0.7),
     "window": (None, 1),
     "decoder_layers": (2, 1),
@@ -157,7 +157,7 @@ TRANSFORMERS = {
 CONVOLUTIONS = {
     "positions": members(AddedPositionKind, "learned"),
     "score": ("dot", *sorted({*get_args(ScoreName)} - {"dot"})),
-    "normaliser": members(NormaliserName, "softmax"),
+    "normaliser": ("softmax", "sigmoid"),
     "widths": ((3,), (5, 1)),
     "channels": ((3, 6), (7,)),
 }
