@@ -21,11 +21,17 @@
 | vocabulary, class | tokens of the vocabulary; classes |
 | vector, number | vectors of a file; numbers in one of them |
 | image, cell | images; cells of the grid of an image, row by row |
-| channel | channels of an image |
+| channel, channels | numbers of one pixel or position in a convolution; those of another layer |
+| window | numbers of the positions that a convolution reads together |
 | height, width, side | rows and columns of pixels; both, if the image is square |
 | row, column | rows and columns of a matrix |
 | choice, count | scores to choose from; the `count` highest of them |
 | power | numbers that a kernel prepares for each key |
+| beside | numbers that every layer of a recurrent stack reads beside its input |
+| expert, active | experts of a layer; experts that compute one position |
+| inner | numbers that a product sums over |
+| pass, term | passes of an objective through the model; terms of its loss |
+| sample | sampled outputs of a batch, sentence by sentence |
 | letter, symbol, filled | counting: letters to count, the alphabet, padded positions |
 
 A name that only one file uses is defined there. `*batch` stands for any leading axes (none, batch,

@@ -206,6 +206,7 @@ def differences(
                 yield path, name, difference(result, expected[known][name])
 
 
+@pytest.mark.usefixtures("unchecked")  # the types of shapes are checked in tests/attention
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("normaliser", NORMALISERS)
 @pytest.mark.parametrize("score", SCORE_KINDS)

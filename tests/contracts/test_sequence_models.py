@@ -428,6 +428,7 @@ def test_the_gradient_reaches_every_parameter(model, source, inputs):
 LIMITS = Limits(start=START, end=2, maximum=torch.tensor([7, 5, 3]), forbidden=(PAD, START))
 
 
+@UNCHECKED
 def test_every_search_returns_the_attention_of_its_output(model, source, expected):
     """Attention gathered step by step in greedy and beam search equals that of forced decoding."""
     memories = model.encode(source)
