@@ -148,7 +148,7 @@ TRANSFORMERS = {
     "norm": members(NormPlacement, "pre"),
     "activation": members(Activation, "relu"),
     "score": ("scaled_dot", *sorted({*get_args(ScoreName)} - {"scaled_dot"})),
-    "normaliser": ("softmax", "sparsemax", "sigmoid"),
+    "normaliser": members(NormaliserName, "softmax"),
     "temperature": (1.0, 0.7),
     "window": (None, 1),
     "decoder_layers": (2, 1),
