@@ -105,9 +105,9 @@ def _build_embedder(
     config: GatedConvolutionConfig, embedding: nn.Embedding | nn.Linear
 ) -> Embedder:
     """Build embeddings with positions, both of the standard deviation `STD`. The weights of
-    `embedding` are initialised again, in place; the embedder multiplies them by sqrt(size)."""
+    `embedding` are initialised again, in place."""
     size = require_resolved(config.size)
-    nn.init.normal_(embedding.weight, std=STD * size**-0.5)
+    nn.init.normal_(embedding.weight, std=STD)
     positions: Positions
     match config.positions:
         case "sinusoidal":
@@ -115,7 +115,7 @@ def _build_embedder(
         case "learned":
             positions = Learned(config.max_positions, size)
             nn.init.normal_(positions.table, std=STD)
-    return Embedder(embedding, positions, require_resolved(config.dropout))
+    return Embedder(embedding, positions, require_resolved(config.dropout), scale=1.0)
 
 
 def _build_convolutions(config: GatedConvolutionConfig) -> Iterator[GatedConvolution]:

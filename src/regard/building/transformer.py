@@ -25,7 +25,8 @@ def build_embedder(config: TransformerConfig, embedding: nn.Embedding | nn.Linea
     embedding is built, so that a seed gives the weights that it gave in version 0.1."""
     size = require_resolved(config.size)
     nn.init.normal_(embedding.weight, std=size**-0.5)
-    return Embedder(embedding, _build_positions(config), require_resolved(config.dropout))
+    dropout = require_resolved(config.dropout)
+    return Embedder(embedding, _build_positions(config), dropout, scale=size**0.5)
 
 
 def build_encoder_layer(config: TransformerConfig) -> transformer.EncoderLayer:

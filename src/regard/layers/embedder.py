@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -14,14 +13,20 @@ from regard.shapes import Float, Int, Tensor
 
 
 class Embedder(nn.Module):
-    """Embeddings of tokens or numbers, with positions added (Vaswani et al. 2017, sections 3.4 and
-    3.5). Embeddings are multiplied by sqrt(size), so one matrix can serve as embeddings and as
-    output projection."""
+    """Embeddings of tokens or numbers, with positions added. Embeddings are multiplied by `scale`:
+    sqrt(size) in Transformers, so that one matrix can serve as embeddings and as output projection
+    (Vaswani et al. 2017, section 3.4), and 1 in ConvS2S (Gehring et al. 2017, section 3.1)."""
 
     def __init__(
-        self, embedding: nn.Embedding | nn.Linear, positions: Positions, dropout: float
+        self,
+        embedding: nn.Embedding | nn.Linear,
+        positions: Positions,
+        dropout: float,
+        *,
+        scale: float,
     ) -> None:
         super().__init__()
+        self.scale = scale
         self.embedding = embedding
         self.positions = positions
         self.dropout = Dropout(dropout)
@@ -31,9 +36,8 @@ class Embedder(nn.Module):
         inputs: Int[Tensor, "batch position"] | Float[Tensor, "batch position _"],
         positions: range,
     ) -> Float[Tensor, "batch position size"]:
-        embedded = self.embedding(inputs)
-        scaled = math.sqrt(embedded.size(-1)) * embedded
-        return self.dropout(self.positions.add(scaled, positions))
+        embedded = self.scale * self.embedding(inputs)
+        return self.dropout(self.positions.add(embedded, positions))
 
     def rotation(self, positions: range) -> Callable[[Tensor], Tensor]:
         """Return the rotation of queries and keys at these positions."""
