@@ -57,15 +57,16 @@ def _maps_of_recurrent_decoder(part):
     vectors = bool(part.memory_vectors) + (part.extra_vectors_shape is not None)
     names += [f"memory {number}" for number in range(vectors)]
     names += ["decoder 0"] * part.intra_attention
-    return dict.fromkeys(names, (1, 1))
+    return dict.fromkeys(names, (1, 1)) | _maps_of_experts("decoder", part)
 
 
 def _maps_of_experts(side, part):
-    return {f"{side}_experts 0": (part.layers, 1)} if part.experts.number else {}
+    num_layers = 1 if part.kind == "recurrent" else part.layers
+    return {f"{side}_experts 0": (num_layers, 1)} if part.experts.number else {}
 
 
 ENCODER_MAPS = {
-    "recurrent": lambda part: {},
+    "recurrent": lambda part: _maps_of_experts("encoder", part),
     "transformer": lambda part: (
         {"encoder 0": (part.layers, part.heads)} | _maps_of_experts("encoder", part)
     ),
@@ -175,6 +176,7 @@ CAPTIONERS = {
     "residual": dict(layers=3, connections="residual"),
     "fast-forward": dict(layers=2, connections="fast_forward"),
     "experts": dict(decoder="transformer", experts=EXPERTS),
+    "recurrent experts": dict(layers=2, connections="residual", experts=EXPERTS),
     **{kind: dict(decoder=kind) for kind in KINDS["caption"]["decoder"] if kind != "recurrent"},
     "gated_convolution": dict(decoder="gated_convolution", attention=dict(score="general")),
     "grid features": dict(encoder="backbone", name="vit", attention=dict(size=11)),

@@ -132,6 +132,15 @@ def variants():
         yield configs.changed(TRANSFORMER, tied=tied)
     for copy in COPY:
         yield from copying(copy)
+    yield from with_recurrent_experts()
+
+
+def with_recurrent_experts():
+    """Return models with experts between recurrent layers, computed in one call and in steps."""
+    sizes = configs.changed(SIZES, experts=EXPERTS, connections="residual", layers=2)
+    gnmt = dict(wiring="gnmt", query="first_layer", cell="lstm")
+    yield configs.changed(sizes, bidirectional=True, encoder_size=14, **gnmt)
+    yield configs.changed(sizes, wiring="luong", feeding="attentional", cell="gru", layers=3)
 
 
 def copying(copy):
@@ -203,6 +212,7 @@ def frozen():
     yield configs.changed(TRANSFORMER, activation="gelu")
     yield configs.changed(TRANSFORMER, norm="post")
     yield configs.changed(TRANSFORMER, experts=EXPERTS)
+    yield from with_recurrent_experts()
     kinds = KINDS["translate"]
     for encoder in kinds["encoder"]:
         yield paired(encoder, "recurrent")

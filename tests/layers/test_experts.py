@@ -6,8 +6,9 @@ import torch
 from torch.nn import functional as F
 
 from regard.layers import experts as module
-from regard.layers.experts import Experts, NoisyTopKGate, grouped_product, squared_variation
+from regard.layers.experts import Experts, NoisyTopKGate, grouped_product
 from regard.layers.feed_forward import FeedForward
+from regard.layers.routing import squared_variation
 from tests.oracles import experts as oracle
 
 SIZE, INNER, NUM_EXPERTS, NUM_ACTIVE = 5, 7, 11, 3
@@ -54,8 +55,10 @@ def test_training_equals_a_loop_over_positions(num_active):
     output = experts(rows)
     torch.testing.assert_close(output.states, expected)
     balance = output.routing.balance
-    assert balance.importance.item() == pytest.approx(0.3 * oracle.squared_variation([*importance]))
-    assert balance.load.item() == pytest.approx(
+    assert balance.importance_loss.item() == pytest.approx(
+        0.3 * oracle.squared_variation([*importance])
+    )
+    assert balance.load_loss.item() == pytest.approx(
         0.7 * oracle.squared_variation([*load]), rel=1e-6, abs=1e-9
     )
     counts = (output.routing.weights > 0).sum(dim=0).double()
@@ -72,7 +75,7 @@ def test_gradients_equal_finite_differences():
         torch.manual_seed(7)
         output = torch.func.functional_call(experts, dict(zip(names, weights, strict=True)), rows)
         balance = output.routing.balance
-        return output.states, balance.importance, balance.load
+        return output.states, balance.importance_loss, balance.load_loss
 
     torch.autograd.gradcheck(compute, (states(3).requires_grad_(), *experts.parameters()))
 
@@ -102,7 +105,9 @@ def test_padding_is_neither_computed_nor_counted():
         spread = getattr(padded.routing, name)
         torch.testing.assert_close(spread[mask], getattr(real.routing, name))
         assert spread[~mask].eq(0).all()
-    assert padded.routing.balance == real.routing.balance
+    for name in ("importance", "load", "counts"):
+        values = [getattr(x.routing.balance, name) for x in (padded, real)]
+        assert torch.equal(*values), name
 
 
 def test_a_batch_without_real_positions_has_a_finite_loss():
@@ -110,7 +115,7 @@ def test_a_batch_without_real_positions_has_a_finite_loss():
     output = experts(states(2, 3), torch.zeros(2, 3, dtype=torch.bool))
     assert output.states.eq(0).all()
     balance = output.routing.balance
-    assert [value.item() for value in (balance.importance, balance.load)] == [0, 0]
+    assert [value.item() for value in (balance.importance_loss, balance.load_loss)] == [0, 0]
 
 
 def test_one_expert_is_a_feed_forward_network():
@@ -184,7 +189,7 @@ def test_training_balances_experts_that_begin_unequal():
         balance = experts(rows).routing.balance
         loads.append(balance.largest_load.item())
         optimiser.zero_grad()
-        (balance.importance + balance.load).backward()
+        (balance.importance_loss + balance.load_loss).backward()
         optimiser.step()
     assert loads[0] > 3
     assert loads[-1] < 1.5

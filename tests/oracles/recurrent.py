@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,10 +81,12 @@ def residual(
     inputs: Sequence[np.ndarray],
     beside: Sequence[np.ndarray] | None = None,
     first: Sequence[State] | None = None,
+    mixture: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[list[list[np.ndarray]], list[State]]:
     """Return the outputs of every layer of a residual stack, and its last states (Wu et al. 2016,
     section 3.1). A layer has the weights of one direction or of two. `beside` enters every layer
-    above the first."""
+    above the first. `mixture` is a mixture of experts between the last two layers (Shazeer et al.
+    2017, appendix E)."""
     outputs, ends, below = [], [], list(inputs)
     for number, directions in enumerate(layers):
         entering = below
@@ -105,6 +107,8 @@ def residual(
         outputs.append(states)
         ends.append(runs[0][1])
         below = states
+        if mixture is not None and number == len(layers) - 2:
+            below = [x + sigmoid(mixture(x)) for x in states]
     return outputs, ends
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from regard.building.convolution import build_dilated_encoder, build_gated_encoder, channels_of
+from regard.building.experts import build_experts
 from regard.building.transformer import (
     build_embedder,
     build_encoder_layer,
@@ -107,7 +108,7 @@ def _build_recurrent_encoder(
                 bidirectional=config.bidirectional,
             )
         case "residual":
-            stack = ResidualStack(
+            residual = ResidualStack(
                 config.cell,
                 input_size,
                 size,
@@ -118,6 +119,8 @@ def _build_recurrent_encoder(
             if config.bidirectional:
                 sizes = (input_size, 2 * size, *[size] * (layers - 1))
                 num_summary_layers = layers - 1
+            residual.experts = build_experts(config.experts, sizes[-2])
+            stack = residual
         case "fast_forward":
             stack = FastForwardStack(
                 config.cell,

@@ -8,6 +8,7 @@ from torch import nn
 
 from regard.building.attention import build_attention, build_decoder_attention
 from regard.building.encoders import BuiltEncoder
+from regard.building.experts import build_experts
 from regard.building.memories import context_size, key_size, value_size
 from regard.config import RecurrentDecoderConfig
 from regard.config.checks import require_resolved
@@ -169,18 +170,22 @@ def _input_size(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding: 
 
 def _build_stack(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding: Feeding) -> Stack:
     stack_type: type[RecurrentStack | ResidualStack | FastForwardStack] = RecurrentStack
-    if config.connections == "residual" and config.layers > FIRST_RESIDUAL:
+    size, has_experts = require_resolved(config.size), config.experts.number > 0
+    if config.connections == "residual" and (config.layers > FIRST_RESIDUAL or has_experts):
         stack_type = ResidualStack
     if config.connections == "fast_forward" and config.layers > 1:
         stack_type = FastForwardStack
-    return stack_type(
+    stack = stack_type(
         config.cell,
         _input_size(config, encoder, feeding),
-        require_resolved(config.size),
+        size,
         config.layers,
         beside_size=context_size(config, encoder) if config.wiring == "gnmt" else 0,
         dropout=require_resolved(config.dropout),
     )
+    if isinstance(stack, ResidualStack):
+        stack.experts = build_experts(config.experts, size)
+    return stack
 
 
 def _build_feeding(

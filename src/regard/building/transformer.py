@@ -6,10 +6,10 @@ from torch import nn
 
 from regard import attention
 from regard.building.attention import build_attention
+from regard.building.experts import build_experts
 from regard.config import TransformerConfig
 from regard.config.checks import require_resolved
 from regard.layers.embedder import Embedder
-from regard.layers.experts import Experts, NoisyTopKGate
 from regard.layers.feed_forward import FeedForward, PositionWise
 from regard.layers.positions import Learned, Positions, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
@@ -70,21 +70,9 @@ def _build_self_attention(
 
 
 def _build_feed_forward(config: TransformerConfig) -> PositionWise:
-    size, experts = require_resolved(config.size), config.experts
-    if not experts.number:
-        return FeedForward(
-            size,
-            require_resolved(config.feed_forward),
-            config.activation,
-            dropout=config.activation_dropout,
-        )
-    return Experts(
-        NoisyTopKGate(size, experts.number, experts.active),
-        require_resolved(experts.size),
-        config.activation,
-        dropout=config.activation_dropout,
-        importance=experts.importance,
-        load=experts.load,
+    size, dropout = require_resolved(config.size), config.activation_dropout
+    return build_experts(config.experts, size, config.activation, dropout=dropout) or FeedForward(
+        size, require_resolved(config.feed_forward), config.activation, dropout=dropout
     )
 
 

@@ -24,6 +24,7 @@ from regard.config.convolution import (
     DilatedConvolutionDecoderConfig,
     GatedConvolutionDecoderConfig,
 )
+from regard.config.experts import ExpertsConfig, check_between_layers
 from regard.config.transformer import TransformerDecoderConfig
 from regard.errors import UserError
 from regard.names import (
@@ -115,11 +116,13 @@ class RecurrentDecoderConfig:
     dropout: Share | None = None
     """Dropout of the embeddings, between layers and before the logits. Default: model.dropout."""
     attention: DecoderAttentionConfig = field(default_factory=DecoderAttentionConfig)
+    experts: ExpertsConfig = field(default_factory=ExpertsConfig)
 
     max_sequence = None
 
     def __post_init__(self) -> None:
         check_fields("model.decoder", self)
+        check_between_layers("model.decoder", self.experts, self.layers, self.connections)
         if self.feeding != "none" and self.wiring != "luong":
             raise UserError(
                 f"model.decoder.feeding is {self.feeding}, but model.decoder.wiring is "
@@ -182,6 +185,7 @@ class RecurrentDecoderConfig:
         """Return the record with inherited fields set."""
         part = inherit(self, size=size, dropout=dropout)
         part = inherit(part, embedding=part.size)
+        part = replace(part, experts=part.experts.resolve(4 * require_resolved(part.size)))
         if not part.attends:
             return part
         return replace(part, attention=part.attention.resolve(require_resolved(part.size)))
@@ -191,8 +195,9 @@ class RecurrentDecoderConfig:
         """Fields that are set and have no effect, each with the reason."""
         if self.connections == "fast_forward" and self.layers == 1:
             yield "connections", "the decoder has one layer"
-        if self.connections == "residual" and self.layers < 3:
+        if self.connections == "residual" and self.layers < 3 and not self.experts.number:
             yield "connections", "residual connections begin with the third layer"
+        yield from ((f"experts.{name}", reason) for name, reason in self.experts.unused)
         if not self.attends:
             if self.attention != DecoderAttentionConfig():
                 yield "attention", "the wiring plain has no attention"

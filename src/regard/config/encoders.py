@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from regard.config.checks import (
@@ -12,11 +12,13 @@ from regard.config.checks import (
     Size,
     check_fields,
     inherit,
+    require_resolved,
 )
 from regard.config.convolution import (
     DilatedConvolutionEncoderConfig,
     GatedConvolutionEncoderConfig,
 )
+from regard.config.experts import ExpertsConfig, check_between_layers
 from regard.config.transformer import TransformerEncoderConfig
 from regard.errors import UserError
 from regard.names import CellKind, ConnectionKind
@@ -57,12 +59,14 @@ class RecurrentEncoderConfig:
     size."""
     dropout: Share | None = None
     """Dropout of the embeddings and between layers. Default: model.dropout."""
+    experts: ExpertsConfig = field(default_factory=ExpertsConfig)
 
     attends = False
     max_sequence = None
 
     def __post_init__(self) -> None:
         check_fields("model.encoder", self)
+        check_between_layers("model.encoder", self.experts, self.layers, self.connections)
         if self.connections == "residual" and self.bidirectional:
             if self.layers == 1:
                 raise UserError(
@@ -79,15 +83,18 @@ class RecurrentEncoderConfig:
     def resolve(self, size: int, dropout: float) -> RecurrentEncoderConfig:
         """Return the record with inherited fields set."""
         part = inherit(self, size=size, dropout=dropout)
-        return inherit(part, embedding=part.size)
+        part = inherit(part, embedding=part.size)
+        return replace(part, experts=part.experts.resolve(4 * require_resolved(part.size)))
 
     @property
     def unused(self) -> Iterator[tuple[str, str]]:
         """Fields that are set and have no effect, each with the reason."""
         if self.connections == "fast_forward" and self.layers == 1 and not self.bidirectional:
             yield "connections", "the encoder has one layer"
-        if self.connections == "residual" and self.layers < 3 and not self.bidirectional:
+        is_plain = self.layers < 3 and not self.bidirectional and not self.experts.number
+        if self.connections == "residual" and is_plain:
             yield "connections", "residual connections begin with the third layer"
+        yield from ((f"experts.{name}", reason) for name, reason in self.experts.unused)
 
 
 @dataclass(frozen=True)

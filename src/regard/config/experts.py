@@ -1,4 +1,5 @@
-"""Mixture of experts in place of feed-forward networks."""
+"""Mixture of experts: in place of the feed-forward networks of Transformers, and between recurrent
+layers."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ class ExpertsConfig:
     """Mixture of experts (Shazeer et al. 2017)."""
 
     number: CountOrZero = 0
-    """Number of experts in each layer. 0: one feed-forward network."""
+    """Number of experts in each layer of a Transformer, or between the last two recurrent layers,
+    which need residual connections. 0: none (Transformers: one feed-forward network)."""
     active: Count = 2
     """Number of experts that compute each position."""
     size: Size | None = None
     """Hidden units of each expert. Default: feed_forward / active, so that a position costs as much
-    as with one feed-forward network."""
+    as with one feed-forward network. Between recurrent layers: 4 times their size / active."""
     importance: Weight = 0.01
     """Weight of the loss that gives experts equal sums of gate values. Published: 0.01 for
     translation, 0.1 for language models."""
@@ -36,7 +38,8 @@ class ExpertsConfig:
             )
 
     def resolve(self, feed_forward: int) -> ExpertsConfig:
-        """Set the size of experts, if there are any and it is not set."""
+        """Set the size of experts, if there are any and it is not set. `feed_forward` is the number
+        of hidden units of all active experts together."""
         if not self.number or self.size is not None:
             return self
         return replace(self, size=max(1, feed_forward // self.active))
@@ -47,3 +50,21 @@ class ExpertsConfig:
         if not self.number:
             names = changed_fields(self, "active", "size", "importance", "load")
             yield from ((name, "there are no experts: set experts.number") for name in names)
+
+
+def check_between_layers(part: str, experts: ExpertsConfig, layers: int, connections: str) -> None:
+    """Check experts between recurrent layers. UserError without two layers or residual
+    connections."""
+    if not experts.number:
+        return
+    if connections != "residual":
+        raise UserError(
+            f"{part}.experts.number is {experts.number}, but {part}.connections is {connections}: "
+            "expected residual, as experts have a residual connection; set connections to "
+            "residual, or leave the experts out"
+        )
+    if layers == 1:
+        raise UserError(
+            f"{part}.experts.number is {experts.number}, but {part}.layers is 1: expected 2 layers "
+            "or more, as experts stand between the last two; add layers, or leave the experts out"
+        )

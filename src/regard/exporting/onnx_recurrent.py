@@ -149,6 +149,12 @@ def _write_encoder(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx
 
 def _plain(stack: Stack) -> RecurrentStack:
     """Return a plain stack of layers. UserError for another one."""
+    if stack.has_experts:
+        raise UserError(
+            "--to onnx exports recurrent layers without experts, but this model has experts "
+            "(model.encoder.experts or model.decoder.experts): train without experts and with "
+            "connections none"
+        )
     if not isinstance(stack, RecurrentStack):
         raise UserError(
             "--to onnx exports recurrent layers without connections past them, but this model has "

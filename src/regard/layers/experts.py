@@ -29,7 +29,8 @@ from torch.nn import functional as F
 
 from regard.fast_path import needs_formula
 from regard.layers.dropout import Dropout
-from regard.layers.feed_forward import ACTIVATIONS, Balance, PositionWiseOutput, Routing
+from regard.layers.feed_forward import ACTIVATIONS, PositionWiseOutput
+from regard.layers.routing import Balance, Routing
 from regard.linear import working_type
 from regard.names import Activation
 from regard.precise import at_least_float32
@@ -38,8 +39,6 @@ from regard.shapes import Bool, Float, Int, Tensor
 SMALLEST_NOISE = 0.01
 """Smallest standard deviation of the noise, by which the load divides. The paper has no minimum;
 its authors' code adds 0.01 to every standard deviation."""
-SMALLEST_MEAN = 1e-10
-"""Added to the squared mean of the load, so that a batch without positions has a loss."""
 ALIGNMENT = 16
 """Bytes that divide each row of a matrix in PyTorch's grouped product."""
 
@@ -181,23 +180,14 @@ class Experts(nn.Module):
         return (gates * outputs.view(*choice.gates.shape, outputs.size(1))).sum(dim=1)
 
     def _balance(self, choice: ExpertChoice) -> Balance | None:
-        """Return the terms of the loss and the largest load; None outside training."""
+        """Return the work of each expert; None outside training."""
         if choice.load is None:
             return None
         experts = choice.experts.flatten()
         zeros = choice.gates.new_zeros(self.gate.num_experts)
         importance = zeros.index_add(0, experts, choice.gates.flatten())
         counts = experts.bincount(minlength=self.gate.num_experts).to(zeros.dtype)
-        return Balance(
-            self.importance * squared_variation(importance),
-            self.load * squared_variation(choice.load),
-            counts.max() / counts.mean().clamp_min(SMALLEST_MEAN),
-        )
-
-
-def squared_variation(numbers: Float[Tensor, "expert"]) -> Float[Tensor, ""]:
-    """Return the squared coefficient of variation: the variance over the squared mean."""
-    return numbers.var(correction=0) / (numbers.mean().square() + SMALLEST_MEAN)
+        return Balance(importance, choice.load, counts, self.importance, self.load)
 
 
 def grouped_product(

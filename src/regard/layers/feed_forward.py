@@ -7,59 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-import torch
 from torch import nn
 from torch.nn import functional as F
 
 from regard.layers.dropout import Dropout
+from regard.layers.routing import Routing
 from regard.linear import Linear, glorot_uniform
 from regard.names import Activation
-from regard.shapes import Bool, Float, Int, Tensor
+from regard.shapes import Bool, Float, Tensor
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,  # Vaswani et al. 2017, eq. 2
     "gelu": F.gelu,  # Hendrycks and Gimpel 2016
 }
-
-
-@dataclass(frozen=True)
-class Balance:
-    """Terms of the loss that keep experts equally busy, already weighted, and the load of the
-    busiest expert divided by the mean load."""
-
-    importance: Float[Tensor, ""]
-    load: Float[Tensor, ""]
-    largest_load: Float[Tensor, ""]
-
-
-@dataclass(frozen=True)
-class Routing:
-    """Experts of each real position and their gate values. `real` are the numbers of the real
-    positions, counted over the whole batch; None without padding. `shape` is that of all positions.
-    Evaluation has no balance."""
-
-    experts: Int[Tensor, "row active"]
-    gates: Float[Tensor, "row active"]
-    logits: Float[Tensor, "row expert"]
-    shape: tuple[int, ...]
-    real: Int[Tensor, "row"] | None
-    balance: Balance | None = None
-
-    @property
-    def weights(self) -> Float[Tensor, "*batch position expert"]:
-        """Gate value of every expert at every position; zeros at padding."""
-        return self._spread(torch.zeros_like(self.logits).scatter(1, self.experts, self.gates))
-
-    @property
-    def scores(self) -> Float[Tensor, "*batch position expert"]:
-        """Logits of the gate without noise; zeros at padding."""
-        return self._spread(self.logits)
-
-    def _spread(self, rows: Float[Tensor, "row expert"]) -> Tensor:
-        if self.real is not None:
-            num_positions = torch.Size(self.shape).numel()
-            rows = rows.new_zeros(num_positions, rows.size(1)).index_copy(0, self.real, rows)
-        return rows.view(*self.shape, rows.size(1))
 
 
 @dataclass(frozen=True)

@@ -4,28 +4,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 
-from regard.layers.feed_forward import Balance, Routing
-from regard.models.contracts import AttentionBlock, Measure, Penalty
+from regard.layers.routing import Balance, Routing
+from regard.models.contracts import AttentionBlock, DecoderOutput, Measure, Penalty
 from regard.names import AttentionKind
 
 
 def penalties_of_balance(routings: Sequence[Routing | None]) -> tuple[Penalty, ...]:
     """Return the importance loss and the load loss of every layer with experts, in training."""
-    return tuple(
-        Penalty(name, value, is_mean=True)
-        for balance in _balances(routings)
-        for name, value in (("importance", balance.importance), ("load", balance.load))
-    )
+    return _penalties(list(_balances(routings)))
 
 
 def measures_of_load(name: str, routings: Sequence[Routing | None]) -> tuple[Measure, ...]:
     """Return the load of the busiest expert over the mean load, as the mean over layers, in
     training."""
-    loads = [balance.largest_load for balance in _balances(routings)]
-    return (Measure(name, torch.stack(loads).mean()),) if loads else ()
+    return _measures(name, list(_balances(routings)))
+
+
+def whole_output(output: DecoderOutput) -> DecoderOutput:
+    """Return the output for all positions of a target with the terms of the loss and the load of
+    its experts."""
+    if output.balance is None:
+        return output
+    return replace(
+        output,
+        penalties=_penalties([output.balance]),
+        measures=_measures("decoder_load", [output.balance]),
+        balance=None,
+    )
 
 
 def blocks_of_gates(
@@ -39,6 +48,22 @@ def blocks_of_gates(
     weights = torch.stack([routing.weights for routing in sparse], dim=1)
     scores = torch.stack([routing.scores for routing in sparse], dim=1)
     return (AttentionBlock(kind, weights[:, :, None], scores[:, :, None]),)
+
+
+def _penalties(balances: Sequence[Balance]) -> tuple[Penalty, ...]:
+    return tuple(
+        Penalty(name, value, is_mean=True)
+        for balance in balances
+        for name, value in (
+            ("importance", balance.importance_loss),
+            ("load", balance.load_loss),
+        )
+    )
+
+
+def _measures(name: str, balances: Sequence[Balance]) -> tuple[Measure, ...]:
+    loads = [balance.largest_load for balance in balances]
+    return (Measure(name, torch.stack(loads).mean()),) if loads else ()
 
 
 def _balances(routings: Sequence[Routing | None]) -> Iterator[Balance]:

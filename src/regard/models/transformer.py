@@ -48,8 +48,9 @@ from regard.attention import (
 )
 from regard.data.batch import PAD, Numbers, Tokens
 from regard.layers.embedder import Embedder
-from regard.layers.feed_forward import PositionWise, Routing
+from regard.layers.feed_forward import PositionWise
 from regard.layers.residual import Residual
+from regard.layers.routing import Routing
 from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, DecoderOutput, Encoded, Memory
 from regard.models.experts import blocks_of_gates, measures_of_load, penalties_of_balance

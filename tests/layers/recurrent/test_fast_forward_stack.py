@@ -75,7 +75,9 @@ def test_positions_from_a_state_and_steps_equal_the_loop(kind, beside_size):
             np.testing.assert_allclose(ours[row], expected, atol=1e-12)
         np.testing.assert_allclose(whole.hidden[row], [end.hidden for end in ends], atol=1e-12)
     for ours, expected in zip(
-        stack.above(inputs, whole.outputs[0], hidden, cell, beside), whole.outputs, strict=True
+        stack.above(inputs, whole.outputs[0], hidden, cell, beside).outputs,
+        whole.outputs,
+        strict=True,
     ):
         torch.testing.assert_close(ours, expected)
     for position in range(7):

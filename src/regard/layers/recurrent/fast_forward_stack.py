@@ -25,7 +25,12 @@ from regard.layers.recurrent.checks import check_beside, check_inputs, check_mas
 from regard.layers.recurrent.layers import LAYERS, step_weights
 from regard.layers.recurrent.lengths import padded_lengths
 from regard.layers.recurrent.scan import Layer, scan
-from regard.layers.recurrent.stack import RecurrentOutput, concatenated, stack_output
+from regard.layers.recurrent.stack import (
+    LayerOutputs,
+    RecurrentOutput,
+    concatenated,
+    stack_output,
+)
 from regard.linear import Linear, affine
 from regard.names import CellKind
 from regard.shapes import Bool, Float, Tensor
@@ -40,6 +45,8 @@ class FastForwardStack(nn.Module):
 
     The layers of PyTorch hold the weights. `scan` computes them on every device, so they are never
     called, and their hooks have no effect."""
+
+    has_experts = False
 
     def __init__(
         self,
@@ -78,9 +85,11 @@ class FastForwardStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch position beside"] | None = None,
+        mask: Bool[Tensor, "batch position"] | None = None,
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
+        del mask  # experts skip padding
         self._check(inputs, 3, hidden, cell, beside)
         layers = self._layers(0)
         gates = _gates(layers[0], inputs)
@@ -95,10 +104,12 @@ class FastForwardStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch position beside"] | None = None,
-    ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
+        mask: Bool[Tensor, "batch position"] | None = None,
+    ) -> LayerOutputs:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
+        del mask
         gates = _gates(self._layers(0)[0], inputs)
-        return tuple(self._run_above(gates, lowest, hidden, cell, beside)[0])
+        return LayerOutputs(tuple(self._run_above(gates, lowest, hidden, cell, beside)[0]))
 
     def step(
         self,
@@ -106,8 +117,10 @@ class FastForwardStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch beside"] | None = None,
+        mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         """Compute one step from a state: `forward` for a single position."""
+        del mask
         self._check(inputs, 2, hidden, cell, beside)
         return self(inputs[:, None], hidden, cell, None if beside is None else beside[:, None])
 

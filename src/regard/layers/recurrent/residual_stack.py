@@ -6,6 +6,11 @@
 
 x are the outputs, h the states that continue the recurrence. The sum carries the input of a layer
 past it, so signals and gradients reach the other end of a deep stack at full size.
+
+A mixture of experts may stand between the last two of K layers, with a residual connection and a
+sigmoid of its own (Shazeer et al. 2017, appendix E). Then layer K reads y in place of x:
+
+    y_t = x^{K-1}_t + dropout(sigmoid(MoE(x^{K-1}_t)))
 """
 
 from __future__ import annotations
@@ -17,12 +22,18 @@ from torch import nn
 
 from regard.fast_path import is_exactly
 from regard.layers.dropout import Dropout
+from regard.layers.feed_forward import PositionWise
 from regard.layers.recurrent import layers as single
 from regard.layers.recurrent.cells import CellState
 from regard.layers.recurrent.checks import check_beside, check_inputs, check_mask, check_state
 from regard.layers.recurrent.layers import LAYERS
 from regard.layers.recurrent.lengths import padded_lengths
-from regard.layers.recurrent.stack import RecurrentOutput, concatenated, stack_output
+from regard.layers.recurrent.stack import (
+    LayerOutputs,
+    RecurrentOutput,
+    concatenated,
+    stack_output,
+)
 from regard.names import CellKind
 from regard.shapes import Bool, Float, Tensor
 
@@ -41,7 +52,7 @@ class ResidualStack(nn.Module):
     hidden size, and the others forwards (section 3.2). Such a stack computes whole sequences only;
     the state after the last position has the layers above the first.
 
-    `beside_size` is that of `RecurrentStack`."""
+    `beside_size` is that of `RecurrentStack`. A new stack has no experts: `experts` may be set."""
 
     def __init__(
         self,
@@ -70,6 +81,12 @@ class ResidualStack(nn.Module):
             )
             for number, size in enumerate([input_size, *[size + beside_size for size in below]])
         )
+        self.experts: PositionWise | None = None
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether experts compute each position between the last two layers."""
+        return self.experts is not None
 
     def forward(
         self,
@@ -77,6 +94,7 @@ class ResidualStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch position beside"] | None = None,
+        mask: Bool[Tensor, "batch position"] | None = None,
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
@@ -84,7 +102,7 @@ class ResidualStack(nn.Module):
         run = single.scan_from if self._scans(inputs) else single.torch_from
         first = _states(hidden, cell)
         return self._run(
-            inputs, beside, lambda number, layer, below: run(layer, below, first(number))
+            inputs, beside, lambda number, layer, below: run(layer, below, first(number)), mask
         )
 
     def above(
@@ -94,7 +112,8 @@ class ResidualStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch position beside"] | None = None,
-    ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
+        mask: Bool[Tensor, "batch position"] | None = None,
+    ) -> LayerOutputs:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
         del inputs  # fast-forward connections read them
         run = single.scan_from if self._scans(lowest) else single.torch_from
@@ -103,7 +122,7 @@ class ResidualStack(nn.Module):
         def run_above(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
             return run(layer, below, first(number)) if number else (below, first(number))
 
-        return self._run(lowest, beside, run_above).outputs
+        return self._run(lowest, beside, run_above, mask).layers
 
     def step(
         self,
@@ -111,21 +130,23 @@ class ResidualStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch beside"] | None = None,
+        mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         """Compute one step from a state: `forward` for a single position."""
         self._check(inputs, 2, hidden, cell, beside)
         position = inputs[:, None]
         beside = None if beside is None else beside[:, None]
+        mask = None if mask is None else mask[:, None]
         scans, is_exact = self._scans(inputs), is_exactly(self, ResidualStack) and self.is_exact()
         if not is_exact or (scans and torch.is_grad_enabled()):
-            return self(position, hidden, cell, beside)
+            return self(position, hidden, cell, beside, mask)
         step, last = single.scan_step if scans else single.torch_step, _states(hidden, cell)
 
         def run_step(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
             end = step(layer, below[:, 0], last(number))
             return end.hidden[:, None], end
 
-        return self._run(position, beside, run_step)
+        return self._run(position, beside, run_step, mask)
 
     def encode(
         self,
@@ -139,22 +160,39 @@ class ResidualStack(nn.Module):
         check_mask(inputs, mask)
         padded = padded_lengths(mask, lengths)
         run = single.scan_sequences if self._scans(inputs) else single.torch_sequences
-        return self._run(inputs, None, lambda _, layer, below: run(layer, below, mask, padded))
+        real = None if padded is None else mask
+        return self._run(
+            inputs, None, lambda _, layer, below: run(layer, below, mask, padded), real
+        )
 
     def _run(
         self,
         inputs: Float[Tensor, "batch position input"],
         beside: Float[Tensor, "batch position beside"] | None,
         run_layer: RunLayer,
+        mask: Bool[Tensor, "batch position"] | None,
     ) -> RecurrentOutput:
         outputs: list[Tensor] = []
-        ends = []
+        ends, below, routing = [], inputs, None
         for number, layer in enumerate(self.layers):
-            below = concatenated(self.dropout(outputs[-1]), beside) if number else inputs
-            states, end = run_layer(number, layer, below)
-            outputs.append(states + outputs[-1] if number >= FIRST_RESIDUAL else states)
+            entering = concatenated(self.dropout(below), beside) if number else inputs
+            states, end = run_layer(number, layer, entering)
+            below = states + below if number >= FIRST_RESIDUAL else states
+            outputs.append(below)
             ends.append(end)
-        return stack_output(outputs, ends[1:] if self.bidirectional else ends)
+            if self.experts is not None and number == self.num_layers - 2:
+                mixture = self.experts(below, mask)
+                below, routing = below + self._change(mixture.states, mask), mixture.routing
+        return stack_output(outputs, ends[1:] if self.bidirectional else ends, routing)
+
+    def _change(
+        self,
+        mixture: Float[Tensor, "batch position size"],
+        mask: Bool[Tensor, "batch position"] | None,
+    ) -> Float[Tensor, "batch position size"]:
+        """Return what the experts add to their inputs: nothing at padding."""
+        change = self.dropout(torch.sigmoid(mixture))
+        return change if mask is None else change * mask[..., None]
 
     def _check(
         self,

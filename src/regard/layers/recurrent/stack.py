@@ -16,20 +16,42 @@ from regard.layers.recurrent.cells import CellState
 from regard.layers.recurrent.checks import check_beside, check_inputs, check_mask, check_state
 from regard.layers.recurrent.layers import LAYERS
 from regard.layers.recurrent.lengths import padded_lengths
+from regard.layers.routing import Routing
 from regard.names import CellKind
 from regard.shapes import Bool, Float, Tensor
 
 
 @dataclass(frozen=True)
-class RecurrentOutput:
-    """Output of every layer at every position, and the recurrent state after the last position.
+class LayerOutputs:
+    """Output of every layer at every position, lowest first, and the experts of all positions, if
+    the stack has experts.
 
     An output is what the layer above and attention read: the state, unless a stack adds something
     to it. The outputs of two directions are concatenated, forward first."""
 
     outputs: tuple[Float[Tensor, "batch position _"], ...]
+    routing: Routing | None = None
+
+    @property
+    def top(self) -> Float[Tensor, "batch position _"]:
+        """Output of the highest layer."""
+        return self.outputs[-1]
+
+
+@dataclass(frozen=True)
+class RecurrentOutput:
+    """Output of every layer at every position, as in `LayerOutputs`, and the recurrent state after
+    the last position."""
+
+    outputs: tuple[Float[Tensor, "batch position _"], ...]
     hidden: Float[Tensor, "batch layer hidden"]
     cell: Float[Tensor, "batch layer hidden"] | None
+    routing: Routing | None = None
+
+    @property
+    def layers(self) -> LayerOutputs:
+        """The outputs without the state."""
+        return LayerOutputs(self.outputs, self.routing)
 
 
 @runtime_checkable
@@ -39,15 +61,21 @@ class Stack(Protocol):
     beside_size: int
     """Size of the vectors beside the inputs of the layers above the lowest."""
 
+    @property
+    def has_experts(self) -> bool:
+        """Whether experts compute each position between two layers."""
+
     def __call__(
         self,
         inputs: Float[Tensor, "batch position input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch position beside"] | None = None,
+        mask: Bool[Tensor, "batch position"] | None = None,
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding. `beside` is
-        concatenated to the inputs of every layer above the lowest."""
+        concatenated to the inputs of every layer above the lowest. The mask is True for real
+        positions; None if all are real. Experts skip padding."""
 
     def above(
         self,
@@ -56,7 +84,8 @@ class Stack(Protocol):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch position beside"] | None = None,
-    ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
+        mask: Bool[Tensor, "batch position"] | None = None,
+    ) -> LayerOutputs:
         """Return the outputs of all layers at all positions, given the inputs and the outputs of
         the lowest."""
 
@@ -66,6 +95,7 @@ class Stack(Protocol):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch beside"] | None = None,
+        mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         """Compute a single position from a state. The output has one position."""
 
@@ -90,6 +120,8 @@ class RecurrentStack(nn.Module):
 
     The GRU is PyTorch's: its reset gate multiplies the product, r * (U h + c). In Cho et al. 2014
     and in Bahdanau et al. 2015 (appendix A.1.1) it multiplies the last state, U (r * h)."""
+
+    has_experts = False
 
     def __init__(
         self,
@@ -121,9 +153,11 @@ class RecurrentStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch position beside"] | None = None,
+        mask: Bool[Tensor, "batch position"] | None = None,
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
+        del mask  # experts skip padding
         self._check(inputs, 3, hidden, cell, beside)
         run = single.scan_from if self._scans(inputs) else single.torch_from
         layers: list[Tensor] = []
@@ -143,16 +177,17 @@ class RecurrentStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch position beside"] | None = None,
-    ) -> tuple[Float[Tensor, "batch position hidden"], ...]:
+        mask: Bool[Tensor, "batch position"] | None = None,
+    ) -> LayerOutputs:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
-        del inputs  # fast-forward connections read them
+        del inputs, mask  # fast-forward connections read inputs, and experts skip padding
         run = single.scan_from if self._scans(lowest) else single.torch_from
         outputs = [lowest]
         for number, layer in enumerate(self.layers[1:], start=1):
             first = CellState(hidden[:, number], None if cell is None else cell[:, number])
             below = concatenated(self.dropout(outputs[-1]), beside)
             outputs.append(run(layer, below, first)[0])
-        return tuple(outputs)
+        return LayerOutputs(tuple(outputs))
 
     def step(
         self,
@@ -160,8 +195,10 @@ class RecurrentStack(nn.Module):
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
         beside: Float[Tensor, "batch beside"] | None = None,
+        mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         """Compute one step from a state: `forward` for a single position."""
+        del mask
         self._check(inputs, 2, hidden, cell, beside)
         position = () if beside is None else (beside[:, None],)
         if not is_exactly(self, RecurrentStack) or not self.is_exact():
@@ -248,11 +285,14 @@ def concatenated(
     return below if beside is None else torch.cat([below, beside.to(below.dtype)], dim=-1)
 
 
-def stack_output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:
+def stack_output(
+    layers: list[Tensor], ends: list[CellState], routing: Routing | None = None
+) -> RecurrentOutput:
     """Return the output of a stack, given the outputs and the last states of its layers."""
     cells = [end.cell for end in ends if end.cell is not None]
     return RecurrentOutput(
         tuple(layers),
         torch.stack([end.hidden for end in ends], dim=1),
         torch.stack(cells, dim=1) if cells else None,
+        routing,
     )

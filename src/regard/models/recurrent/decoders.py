@@ -26,6 +26,7 @@ from torch import nn
 
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import DecoderOutput, Memory
+from regard.models.experts import whole_output
 from regard.models.memory import single_memory
 from regard.models.recurrent.attention import DecoderAttention, num_memories, start_attention
 from regard.models.recurrent.feeding import ContextFeeding, Feeding
@@ -118,9 +119,13 @@ class BahdanauDecoder(nn.Module):
         embedded = self.parts.embed(tokens)
         inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
-        state, layers = self.parts.advance(torch.cat([embedded, output.context], dim=-1), state)
-        features = self.parts.features(layers[-1], output.context, embedded)
-        return DecoderOutput(features, output.attention), replace(state, attention=output.state)
+        entering, mask = torch.cat([embedded, output.context], dim=-1), self.parts.real(tokens)
+        state, layers = self.parts.advance(entering, state, mask=mask)
+        features = self.parts.features(layers.top, output.context, embedded)
+        result = self.parts.decoder_output(
+            features, layers, output.attention, need_weights=need_weights
+        )
+        return result, replace(state, attention=output.state)
 
 
 class LuongDecoder(nn.Module):
@@ -156,15 +161,17 @@ class LuongDecoder(nn.Module):
         if self.feeding.size or self.attention.is_stateful:
             return unroll(self, inputs, state, need_weights=need_weights)
         embedded = self.parts.embed(inputs)
-        layers = self.parts.run_layers(embedded, state)
+        layers = self.parts.run_layers(embedded, state, self.parts.real(inputs))
         output = self.attention(
-            DecoderInputs(layers, embedded),
+            DecoderInputs(layers.outputs, embedded),
             state.attention,
             need_weights=need_weights,
             all_steps=True,
         )
-        features = self.parts.features(layers[-1], output.context, embedded)
-        return DecoderOutput(features, output.attention)
+        features = self.parts.features(layers.top, output.context, embedded)
+        return whole_output(
+            self.parts.decoder_output(features, layers, output.attention, need_weights=need_weights)
+        )
 
     @property
     def is_fused(self) -> bool:
@@ -202,12 +209,16 @@ class LuongDecoder(nn.Module):
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
-        state, layers = self.parts.advance(torch.cat([embedded, state.fed], dim=-1), state)
-        inputs = DecoderInputs(layers, embedded)
+        entering, mask = torch.cat([embedded, state.fed], dim=-1), self.parts.real(tokens)
+        state, layers = self.parts.advance(entering, state, mask=mask)
+        inputs = DecoderInputs(layers.outputs, embedded)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
-        features = self.parts.features(layers[-1], output.context, embedded)
+        features = self.parts.features(layers.top, output.context, embedded)
         state = replace(state, fed=self.feeding(output.context, features), attention=output.state)
-        return DecoderOutput(features, output.attention), state
+        result = self.parts.decoder_output(
+            features, layers, output.attention, need_weights=need_weights
+        )
+        return result, state
 
 
 class PlainDecoder(nn.Module):
@@ -227,10 +238,10 @@ class PlainDecoder(nn.Module):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        del need_weights
-        embedded = self.parts.embed(inputs)
-        hidden = self.parts.run_layers(embedded, self.start(memories))[-1]
-        return DecoderOutput(self.parts.features(hidden, hidden[..., :0], embedded))
+        embedded, mask = self.parts.embed(inputs), self.parts.real(inputs)
+        layers = self.parts.run_layers(embedded, self.start(memories), mask)
+        features = self.parts.features(layers.top, layers.top[..., :0], embedded)
+        return whole_output(self.parts.decoder_output(features, layers, need_weights=need_weights))
 
     @property
     def projection(self) -> nn.Linear:
@@ -251,11 +262,10 @@ class PlainDecoder(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
-        del need_weights
-        embedded = self.parts.embed(tokens)
-        state, layers = self.parts.advance(embedded, state)
-        hidden = layers[-1]
-        return DecoderOutput(self.parts.features(hidden, hidden[..., :0], embedded)), state
+        embedded, mask = self.parts.embed(tokens), self.parts.real(tokens)
+        state, layers = self.parts.advance(embedded, state, mask=mask)
+        features = self.parts.features(layers.top, layers.top[..., :0], embedded)
+        return self.parts.decoder_output(features, layers, need_weights=need_weights), state
 
 
 RecurrentDecoder = BahdanauDecoder | LuongDecoder | GNMTDecoder | PlainDecoder

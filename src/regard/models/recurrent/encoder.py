@@ -8,6 +8,7 @@ from regard.data.batch import Numbers, Tokens
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import Stack
 from regard.models.contracts import Encoded, Summary
+from regard.models.experts import blocks_of_gates, measures_of_load, penalties_of_balance
 
 
 class RecurrentEncoder(nn.Module):
@@ -23,9 +24,16 @@ class RecurrentEncoder(nn.Module):
         self.stack = stack
 
     def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
-        """Encode a batch. There is no attention, so `need_weights` has no effect."""
-        del need_weights
+        """Encode a batch. With `need_weights`, return the gate values of experts, if there are
+        any."""
         embedded = self.dropout(self.embedding(source.inputs))
         output = self.stack.encode(embedded, source.mask, source.lengths)
-        layers = embedded, *output.outputs
-        return Encoded(layers, source.mask, Summary(output.hidden, output.cell))
+        routings = [output.routing]
+        return Encoded(
+            (embedded, *output.outputs),
+            source.mask,
+            Summary(output.hidden, output.cell),
+            attention=blocks_of_gates("encoder_experts", routings) if need_weights else (),
+            penalties=penalties_of_balance(routings),
+            measures=measures_of_load("encoder_load", routings),
+        )

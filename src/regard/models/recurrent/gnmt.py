@@ -82,6 +82,10 @@ class GNMTDecoder(nn.Module):
         inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
         context = output.context
-        state, layers = self.parts.advance(torch.cat([embedded, context], dim=-1), state, context)
-        features = self.parts.features(layers[-1], context, embedded)
-        return DecoderOutput(features, output.attention), replace(state, attention=output.state)
+        entering, mask = torch.cat([embedded, context], dim=-1), self.parts.real(tokens)
+        state, layers = self.parts.advance(entering, state, context, mask)
+        features = self.parts.features(layers.top, context, embedded)
+        result = self.parts.decoder_output(
+            features, layers, output.attention, need_weights=need_weights
+        )
+        return result, replace(state, attention=output.state)

@@ -8,15 +8,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from regard.attention import none_if_full
+from regard.data.special_tokens import PAD
 from regard.layers.dropout import Dropout
-from regard.layers.recurrent.stack import Stack
+from regard.layers.recurrent.stack import LayerOutputs, Stack
 from regard.linear import Linear
-from regard.models.contracts import Memory
+from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
+from regard.models.experts import blocks_of_gates
 from regard.models.memory import summary
 from regard.models.recurrent.attention import DecoderAttentionState
 from regard.models.recurrent.bridge import Bridge
 from regard.models.recurrent.output import Output
-from regard.shapes import Float, Int, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True)
@@ -98,26 +101,42 @@ class DecoderParts(nn.Module):
         inputs: Float[Tensor, "batch hypothesis input"],
         state: RecurrentState,
         beside: Float[Tensor, "batch hypothesis beside"] | None = None,
-    ) -> tuple[RecurrentState, tuple[Float[Tensor, "batch hypothesis hidden"], ...]]:
+        mask: Bool[Tensor, "batch hypothesis"] | None = None,
+    ) -> tuple[RecurrentState, LayerOutputs]:
         """Compute one step of the recurrent layers for every hypothesis. Return the state with new
-        hidden states and cells, and the output of every layer, lowest first. `beside` enters every
-        layer above the lowest."""
+        hidden states and cells, and the outputs of the layers. `beside` enters every layer above
+        the lowest. The mask is that of `real`."""
         axes = inputs.shape[:2]
         cell = None if state.cell is None else state.cell.flatten(0, 1)
         above = None if beside is None else beside.flatten(0, 1)
-        output = self.stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell, above)
+        output = self.stack.step(
+            inputs.flatten(0, 1),
+            state.hidden.flatten(0, 1),
+            cell,
+            above,
+            None if mask is None else mask.flatten(),
+        )
         hidden = output.hidden.unflatten(0, axes)
         cell = None if output.cell is None else output.cell.unflatten(0, axes)
         outputs = tuple(layer[:, 0].unflatten(0, axes) for layer in output.outputs)
-        return replace(state, hidden=hidden, cell=cell), outputs
+        routing = output.routing
+        routing = None if routing is None else replace(routing, shape=tuple(axes))
+        return replace(state, hidden=hidden, cell=cell), LayerOutputs(outputs, routing)
 
     def run_layers(
-        self, inputs: Float[Tensor, "batch target input"], state: RecurrentState
-    ) -> tuple[Float[Tensor, "batch target hidden"], ...]:
-        """Compute all steps of the recurrent layers in one call, from the state of `start`. Return
-        the outputs of every layer, lowest first."""
+        self,
+        inputs: Float[Tensor, "batch target input"],
+        state: RecurrentState,
+        mask: Bool[Tensor, "batch target"] | None = None,
+    ) -> LayerOutputs:
+        """Compute all steps of the recurrent layers in one call, from the state of `start`. The
+        mask is that of `real`."""
         cell = None if state.cell is None else state.cell[:, 0]
-        return self.stack(inputs, state.hidden[:, 0], cell).outputs
+        return self.stack(inputs, state.hidden[:, 0], cell, mask=mask).layers
+
+    def real(self, tokens: Int[Tensor, "batch target"]) -> Bool[Tensor, "batch target"] | None:
+        """Return the mask of real tokens, for experts; None without padding or experts."""
+        return none_if_full(tokens != PAD) if self.stack.has_experts else None
 
     def features(
         self,
@@ -128,3 +147,18 @@ class DecoderParts(nn.Module):
         """Return the features from which `projection` computes logits. A decoder without attention
         passes a context of size 0."""
         return self.dropout(self.output(hidden, context, embedded))
+
+    def decoder_output(
+        self,
+        features: Float[Tensor, "batch target feature"],
+        layers: LayerOutputs,
+        attention: tuple[AttentionBlock, ...] = (),
+        *,
+        need_weights: bool,
+    ) -> DecoderOutput:
+        """Return the output of a step, or of all steps before `whole_output`."""
+        routing = layers.routing
+        if need_weights:
+            attention = (*attention, *blocks_of_gates("decoder_experts", [routing]))
+        balance = None if routing is None else routing.balance
+        return DecoderOutput(features, attention, balance=balance)

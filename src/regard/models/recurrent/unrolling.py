@@ -4,6 +4,8 @@ one operator that computes the same for additive attention (`unroll_fused`)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import torch
 from torch import nn
@@ -19,6 +21,7 @@ from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.linear import Linear, affine, is_packed
 from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput
+from regard.models.experts import whole_output
 from regard.models.recurrent.attention import (
     CrossAttention,
     CrossAttentionState,
@@ -46,7 +49,9 @@ def unroll(
         output, state = decoder.step(tokens, state, need_weights=need_weights)
         outputs.append(output)
     features = torch.cat([output.features for output in outputs], dim=1)
-    return DecoderOutput(features, _joined_attention(outputs))
+    balances = [output.balance for output in outputs if output.balance is not None]
+    balance = reduce(add, balances) if balances else None
+    return whole_output(DecoderOutput(features, _joined_attention(outputs), balance=balance))
 
 
 def _joined_attention(steps: list[DecoderOutput]) -> tuple[AttentionBlock, ...]:
@@ -186,14 +191,18 @@ def unroll_lowest(
     embedded = parts.embed(inputs)
     lowest = run_fused(attention, embedded, state, attend_first=True, need_weights=need_weights)
     context = lowest.contexts
-    outputs = parts.stack.above(
+    layers = parts.stack.above(
         torch.cat([embedded, context], dim=-1),
         lowest.top,
         state.hidden[:, 0],
         None if state.cell is None else state.cell[:, 0],
         context if parts.stack.beside_size else None,
+        parts.real(inputs),
     )
-    return DecoderOutput(parts.features(outputs[-1], context, embedded), lowest.attention)
+    features = parts.features(layers.top, context, embedded)
+    return whole_output(
+        parts.decoder_output(features, layers, lowest.attention, need_weights=need_weights)
+    )
 
 
 @dataclass(frozen=True)
