@@ -574,9 +574,10 @@ def test_recipes_prints_the_cost_of_training(capsys):
     assert out.count(" parameters (vocabulary ") == len(recipes.names())
     published = [cost for costs in PUBLISHED.values() for cost in costs]
     assert out.count(" FLOPs published for ") == len(published)
-    assert "\n  ByteNet             none\n" in out
-    assert "\n  Deep-Att + PosUnk   en-fr 1.0e+20\n" in out
-    assert "\n  GNMT + RL           en-de 2.3e+19 (96 K80, 24 hours); en-fr 1.4e+20 (" in out
+    assert "\nByteNet                  en-de       277 M     1.2e+18        none\n" in out
+    assert (
+        "\nGNMT + RL                en-fr       281 M     1.3e+18     1.4e+20         107\n" in out
+    )
     assert "assumed: only the data gives it" in out
 
 

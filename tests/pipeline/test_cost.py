@@ -15,6 +15,7 @@ from regard.pipeline.cost import cost_of
 from regard.recipes.published import PUBLISHED, SYSTEMS
 from regard.tasks.cost import ASSUMED_WORDS, VocabularySizes, num_multiplied
 from tests import configs
+from tests.docs.pages import ROOT
 
 SUBWORDS = DataConfig(tokenizer="bpe", vocabulary_size=101, shared_vocabulary=True)
 
@@ -29,7 +30,7 @@ def test_parameter_counts_equal_published_ones(name, millions, within, flops):
     assert cost.sizes == VocabularySizes(37000, 37000, False)
     # theirs is what eight GPUs could have done at their peak in the time, ours what was to be done
     assert 0.25 < cost.training / flops < 0.5
-    (published,) = PUBLISHED[name]
+    published = PUBLISHED[name][0]
     assert published.flops == pytest.approx(flops, rel=0.02)  # the paper prints two digits
 
 
@@ -38,6 +39,44 @@ def test_gnmt_has_the_published_numbers_of_parameters_and_multiplications():
     cost = cost_of(recipes.load(recipes.find("wmt14-gnmt")))
     assert cost.num_parameters / 1e6 == pytest.approx(278, rel=0.02)
     assert (cost.source_token + cost.target_token) / 6e6 == pytest.approx(214, rel=0.02)
+
+
+def test_experts_have_the_published_numbers_of_parameters_and_multiplications():
+    """8.7 billion, and 85 million for each step of both sides (Shazeer et al. 2017, table 2)."""
+    cost = cost_of(recipes.load(recipes.find("wmt14-moe")))
+    assert cost.num_parameters / 1e9 == pytest.approx(8.7, rel=0.01)
+    assert (cost.source_token + cost.target_token) / 6e6 == pytest.approx(85, rel=0.03)
+
+
+def columns(*layers):
+    """Return the number of weights of LSTMs, given their sizes and the sizes of their inputs."""
+    return sum(4 * size * (inputs + size) for size, inputs in layers)
+
+
+BY_HAND = {
+    "wmt14-bytenet": (
+        1.2 * (800 * 1600 + 30 * (2 * 1600 * 800 + 3 * 800**2)),
+        (800 + 1600) * 1600 + 30 * (2 * 1600 * 800 + 3 * 800**2) + 1600 * 800 + 800 * 323,
+    ),
+    "wmt14-deep-att": (
+        2 * columns((512, 256), *[(512, 1024 + 512)] * 8) + 2 * (512 + 1024) * 1024,
+        columns((512, 256 + 1024), *[(512, 1024 + 512)] * 6) + (1024 + 512 + 30000) * 512,
+    ),
+    "wmt14-moe": (
+        2 * columns((512, 512)) + columns((512, 1024)) + (4 * 2 + 2 * 2) * 1024**2,
+        columns((1024, 1024 + 512), (1024, 1024 + 512))
+        + (4 * 2 + 2 * 2) * 1024**2
+        + (512 + 1024) * 512
+        + 32000 * 1024,
+    ),
+}
+"""Multiplications for a source token and for a target token, worked out from the papers' sizes."""
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_multiplications_of_recipes_equal_those_worked_out_by_hand(name):
+    cost = cost_of(recipes.load(recipes.find(name)))
+    assert (cost.source_token / 6, cost.target_token / 6) == pytest.approx(BY_HAND[name])
 
 
 class TwoOfThree(nn.Module):
@@ -74,15 +113,31 @@ PRINTED = {
 
 def test_costs_of_all_systems_are_those_of_the_table():
     """GPUs, hours and FLOPs a second give the printed numbers up to rounding."""
-    assert SYSTEMS.keys() == PRINTED.keys()
-    for name, costs in SYSTEMS.items():
-        flops = {cost.languages: cost.flops for cost in costs}
-        assert flops == pytest.approx(PRINTED[name], rel=0.03), name
+    assert [system.name for system in SYSTEMS] == [*PRINTED]
+    for system in SYSTEMS:
+        flops = {cost.languages: cost.flops for cost in system.costs}
+        assert flops == pytest.approx(PRINTED[system.name], rel=0.03), system.name
+        assert flops.keys() <= system.pairs.keys()
 
 
-def test_costs_of_recipes_are_those_of_their_systems():
-    costs = {cost for system in SYSTEMS.values() for cost in system}
-    assert {cost for recipe in PUBLISHED.values() for cost in recipe} <= costs
+def scientific(number):
+    """Return a number of two digits as the page writes it."""
+    digits, exponent = f"{number:.1e}".split("e+")
+    return f"{digits} · 10{exponent.translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+
+def test_the_page_on_cost_has_the_numbers_of_all_systems():
+    page = (ROOT / "docs" / "transformer.md").read_text(encoding="utf8")
+    for system in SYSTEMS:
+        cost = cost_of(recipes.load(recipes.find(system.recipe)))
+        pair = cost.source_token + cost.target_token
+        cells = [system.name, f"{cost.num_parameters / 1e6:,.0f}", f"{pair / 6e6:,.0f}"]
+        for languages in ("en-de", "en-fr"):
+            is_known = languages in system.pairs
+            cells.append(scientific(system.one_pass(languages, pair)) if is_known else "")
+            printed = PRINTED[system.name].get(languages)
+            cells.append("none" if printed is None else scientific(printed))
+        assert f"| {' | '.join(cells)} |".replace("|  |", "| |") in page
 
 
 @pytest.mark.parametrize("tied", ["none", "output", "all"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,24 +11,30 @@ import tyro
 
 from regard import recipes
 from regard.cli.options import parse
-from regard.config import resolve
+from regard.config import DataConfig, resolve
 from regard.recipes.published import (
     PUBLISHED,
     SOURCE,
     SYSTEMS,
     TERAFLOPS,
-    PrintedCost,
     PublishedCost,
 )
 
 if TYPE_CHECKING:
+    from regard.config import Experiment
     from regard.tasks.cost import Cost
 
-EXPLAINED = """\
+EXPLAINED = f"""\
 FLOPs are those of training, estimated without data: a token costs six FLOPs for each weight that it
 is multiplied by, two in the forward pass and four in the backward pass. Half of a batch's tokens
 are source tokens, padding counts as words do, and attention's own products (1 to 4 %) are left
-out. Published FLOPs are those that the GPUs could compute in the training time."""
+out. Published FLOPs ({SOURCE}) are those that the GPUs could compute in
+the training time."""
+SYSTEMS_EXPLAINED = """\
+Systems at the sizes of their papers (recipes wmt14-...): FLOPs of one pass over the training pairs,
+published FLOPs, and the number of passes that these allow. Assumed: 4.5 million pairs for en-de and
+36 million for en-fr (Deep-Att: 12 million), and sentences of 28 subwords (ByteNet: 150 characters,
+Deep-Att: 27 words)."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +54,15 @@ def run(arguments: list[str]) -> None:
     if options.cost:
         from regard.pipeline.cost import cost_of
 
+        costs = {}
         for name in names:
-            cost = cost_of(recipes.load(recipes.find(name)))
-            lines = "\n".join([*_lines(cost), *_published(name, cost)])
+            experiment = recipes.load(recipes.find(name))
+            costs[name] = cost_of(experiment)
+            lines = "\n".join([*_lines(costs[name]), *_published(name, experiment, costs[name])])
             print(f"{name}\n{textwrap.indent(lines, '    ')}")
         if options.recipe is None:
-            print(f"\nPublished FLOPs of training ({SOURCE}):")
-            for system, costs in SYSTEMS.items():
-                print(f"  {system:18}  {_printed(costs)}")
+            print(f"\n{SYSTEMS_EXPLAINED}\n")
+            print("\n".join(_systems(costs)))
         print(f"\n{EXPLAINED}")
         return
     if options.recipe is not None:
@@ -84,30 +91,38 @@ def _lines(cost: Cost) -> list[str]:
     return lines
 
 
-def _printed(costs: tuple[PublishedCost | PrintedCost, ...]) -> str:
-    """Return the published FLOPs of a system with the GPUs and the hours that they stand for."""
-    parts = []
-    for cost in costs:
-        time = (
-            f" ({cost.num_devices} {cost.device}, {cost.hours:g} hours)"
-            if isinstance(cost, PublishedCost)
-            else ""
-        )
-        parts.append(f"{cost.languages} {cost.flops:.1e}{time}")
-    return "; ".join(parts) or "none"
-
-
-def _published(name: str, cost: Cost) -> Iterator[str]:
+def _published(name: str, experiment: Experiment, cost: Cost) -> Iterator[str]:
     """Yield a line for each published cost of a recipe: the capacity of the GPUs over the training
-    time, and the share of it that the FLOPs of the recipe are."""
+    time, and the share of it that the FLOPs of the recipe are, if it has these languages."""
+    data, languages = experiment.data, None
+    if isinstance(data, DataConfig):
+        languages = f"{data.source_language}-{data.target_language}"
     for published in PUBLISHED.get(name, ()):
-        share = (
-            f"; the recipe takes {cost.training / published.flops:.0%} of them"
-            if cost.training
-            else ""
-        )
-        yield (
-            f"{published.flops:.1e} FLOPs published for {published.languages}: "
-            f"{published.num_devices} {published.device} for {published.hours:g} hours at "
-            f"{TERAFLOPS[published.device]} teraFLOPs a second ({SOURCE}){share}"
-        )
+        line = f"{published.flops:.1e} FLOPs published for {published.languages}"
+        if isinstance(published, PublishedCost):
+            line += (
+                f": {published.num_devices} {published.device} for {published.hours:g} hours at "
+                f"{TERAFLOPS[published.device]} teraFLOPs a second"
+            )
+        if cost.training is not None and published.languages == languages:
+            line += f"; the recipe takes {cost.training / published.flops:.0%} of them"
+        yield line
+
+
+def _systems(costs: Mapping[str, Cost]) -> Iterator[str]:
+    """Yield the lines of a table of all systems, given the costs of all recipes."""
+    names = ("languages", "parameters", "one pass", "published", "passes")
+    yield f"{'system':18}" + "".join(f"{name:>12}" for name in names)
+    for system, cost in ((each, costs[each.recipe]) for each in SYSTEMS):
+        published = {each.languages: each.flops for each in system.costs}
+        for languages in system.pairs:
+            one_pass = system.one_pass(languages, cost.source_token + cost.target_token)
+            flops = published.get(languages)
+            columns = (
+                languages,
+                f"{cost.num_parameters / 1e6:,.0f} M",
+                f"{one_pass:.1e}",
+                "none" if flops is None else f"{flops:.1e}",
+                "" if flops is None else f"{flops / one_pass:,.0f}",
+            )
+            yield f"{system.name:18}" + "".join(f"{column:>12}" for column in columns).rstrip()

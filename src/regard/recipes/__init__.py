@@ -49,6 +49,7 @@ GROUPS = {
         "wmt14-convs2s",
         "wmt14-deep-att",
         "wmt14-gnmt",
+        "wmt14-moe",
         "wmt14-transformer-base",
         "wmt14-transformer-big",
     ),
