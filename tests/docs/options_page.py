@@ -40,7 +40,7 @@ TITLES = {
     },
     "attention of a recurrent decoder": ("model.decoder.attention", DecoderAttentionConfig),
     "attention of a Transformer or a head": ("attention", AttentionConfig),
-    "experts of a Transformer": ("experts", ExpertsConfig),
+    "experts of a Transformer or a recurrent part": ("experts", ExpertsConfig),
     "training": ("training", TrainingConfig),
     "search": ("search", SearchConfig),
 }

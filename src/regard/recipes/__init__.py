@@ -33,6 +33,7 @@ GROUPS = {
         "multi30k-convs2s",
         "multi30k-deep-att",
         "multi30k-gnmt",
+        "multi30k-gnmt-experts",
         "multi30k-luong",
         "multi30k-transformer",
         "multi30k-transformer-experts",
