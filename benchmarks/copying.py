@@ -221,7 +221,7 @@ def _trained(recipe: Path, options: Options, seed: int, *more: str) -> tuple[Pat
     seconds = run.with_suffix(".seconds")
     if not run.exists():
         command = ["train", str(recipe), "--output", str(run), "--training.seed", str(seed)]
-        seconds.write_text(str(run_command(*command, *options.training, *more).ru_utime))
+        seconds.write_text(str(run_command(*command, *options.training, *more).user_seconds))
     return run, float(seconds.read_text())
 
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+LONGEST_PAUSE = 10.0
+"""Seconds between two reports of a running command."""
+RUNNING = -1
+"""Status of a running command."""
+PROCESSES: set[int] = set()
+"""Numbers of the commands that run now."""
 
 
 @dataclass(frozen=True)
@@ -22,16 +29,33 @@ class WholeRun:
     megabytes: float
 
 
+@dataclass(frozen=True)
+class Usage:
+    """Resources that a command used, and how it ended."""
+
+    status: int
+    """Exit status; minus its number for a signal, as in `subprocess`."""
+    last_line: str
+    user_seconds: float
+    cpu_seconds: float
+    wall_seconds: float
+    megabytes: float
+
+
 def run_recipe(
     recipe: str, options: Sequence[str], test: Path | None = None, *, run: Path
 ) -> WholeRun:
     """Train a recipe with these options into a folder, and score it on `test` (by default its test
     split). SystemExit if either command fails."""
-    used = run_command("train", recipe, "--output", str(run), *options)
+    usage = run_command("train", recipe, "--output", str(run), *options)
     run_command("evaluate", str(run), *([str(test)] if test else []))
+    return WholeRun(last_scores(run), usage.user_seconds, usage.megabytes)
+
+
+def last_scores(run: Path) -> dict[str, float]:
+    """Return the scores of the last evaluation of a run that was evaluated on one file."""
     (entries,) = json.loads((run / "results.json").read_text(encoding="utf8")).values()
-    scores = {score["name"]: score["value"] for score in entries[-1]["scores"]}
-    return WholeRun(scores, used.ru_utime, used.ru_maxrss / 1024)
+    return {score["name"]: score["value"] for score in entries[-1]["scores"]}
 
 
 def sounds(folder: Path, language: str) -> tuple[list[str], Path]:
@@ -40,18 +64,68 @@ def sounds(folder: Path, language: str) -> tuple[list[str], Path]:
     return ["--data.path", str(train), "--data.dev-path", str(dev)], test
 
 
-def run_command(*command: str) -> resource.struct_rusage:
+def run_command(*command: str) -> Usage:
     """Run a command and return its use of resources; SystemExit with its last line if it fails."""
+    usage = measure_command(*command)
+    if usage.status:
+        raise SystemExit(f"regard {' '.join(command)}: {usage.last_line}")
+    return usage
+
+
+def measure_command(*command: str, on_usage: Callable[[Usage], None] | None = None) -> Usage:
+    """Run a command and return its use of resources, whether it fails or not. `on_usage` gets the
+    use so far from time to time, and at the end.
+
+    The command has a session of its own, so Ctrl-C reaches this process alone, which passes it on
+    once: a second signal would end a training before it is saved."""
+    start = time.perf_counter()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "regard.cli.main", *command],
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdout=output,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
-        _, status, used = os.wait4(process.pid, 0)
-        if status:
-            output.seek(0)
-            last = output.read().strip().rpartition("\n")[-1]
-            raise SystemExit(f"regard {' '.join(command)}: {last}")
-    return used
+        PROCESSES.add(process.pid)
+        try:
+            while True:
+                number, status, used = os.wait4(process.pid, os.WNOHANG)
+                seconds = time.perf_counter() - start
+                if number:
+                    break
+                if on_usage is not None and (running := _running(process.pid, seconds)):
+                    on_usage(running)
+                time.sleep(min(LONGEST_PAUSE, 0.1 + seconds / 100))
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        finally:
+            PROCESSES.discard(process.pid)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        usage = Usage(
+            status=process.returncode,
+            last_line=output.read().strip().rpartition("\n")[-1],
+            user_seconds=used.ru_utime,
+            cpu_seconds=used.ru_utime + used.ru_stime,
+            wall_seconds=seconds,
+            megabytes=used.ru_maxrss / 1024,
+        )
+    if on_usage is not None:
+        on_usage(usage)
+    return usage
+
+
+def _running(process: int, seconds: float) -> Usage | None:
+    """Return the use of resources of a process so far; None on systems without /proc."""
+    folder = Path(f"/proc/{process}")
+    try:
+        times = (folder / "stat").read_text().rpartition(")")[2].split()[11:13]
+        lines = (folder / "status").read_text().splitlines()
+        user, system = (int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in times)
+        (peak,) = (int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    except (OSError, ValueError):  # another system, or the process has just ended
+        return None
+    return Usage(RUNNING, "", user, user + system, seconds, peak / 1024)

@@ -1,0 +1,207 @@
+"""The comparison of systems at one budget: what is trained, resumed, scored and written."""
+
+import gzip
+import json
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from regard.cli.main import run
+from tests.benchmarks.scripts import script
+
+table2, whole_runs = script("table2"), script("whole_runs")
+NAMES = [*table2.SYSTEMS]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Folder with the files of Multi30k, of generated sentences."""
+    folder = tmp_path_factory.mktemp("data")
+    words = {
+        "en": ["a", "man", "runs", "in", "red", "shoes", "by", "the", "sea"],
+        "de": ["ein", "mann", "rennt", "mit", "roten", "schuhen", "am", "meer", "entlang"],
+    }
+    for split, number in (("train", 60), ("val", 9), ("test_2016_flickr", 7)):
+        for side, vocabulary in words.items():
+            lines = [" ".join(vocabulary[i % 5 : i % 3 + 6]) for i in range(number)]
+            with gzip.open(folder / f"{split}.{side}.gz", "wt", encoding="utf8") as file:
+                file.write("\n".join(lines) + "\n")
+    return folder
+
+
+class Commands(list):
+    """Commands that ran. `statuses` has those of the commands that do not run, by their number."""
+
+    def __init__(self):
+        super().__init__()
+        self.statuses = {}
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """Run commands in this process instead of processes of their own."""
+    commands = Commands()
+
+    def measure_command(*command, on_usage=lambda usage: None):
+        commands.append(command)
+        status = commands.statuses.pop(len(commands), None)
+        status = run([*command]) if status is None else status
+        usage = whole_runs.Usage(status, "the last line", 1.0, 2.0, 3.0, 50.0 + len(commands))
+        on_usage(usage)
+        return usage
+
+    monkeypatch.setattr(table2, "measure_command", measure_command)
+    monkeypatch.setattr(whole_runs, "measure_command", measure_command)
+    monkeypatch.setattr(table2.signal, "signal", lambda *_: None)
+    return commands
+
+
+def command(data, output, *more):
+    return table2.main([str(data), "--tiny", "--output", str(output), *more])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_system_spends_the_budget_on_a_model_of_comparable_size(name, tmp_path):
+    settings = table2.Settings(tmp_path, tmp_path, table2.BUDGET)
+    phases = table2.phases_of(table2.SYSTEMS[name], 1, settings)
+    spent = sum(phase.flops for phase in phases)
+    assert spent == pytest.approx(table2.BUDGET, rel=0.002)
+    if table2.SYSTEMS[name].has_rewards:
+        likelihood, rewards = phases
+        assert likelihood.flops == pytest.approx(0.8 * spent, rel=0.005)
+        assert rewards.options["--training.objective"] == "expected_reward"
+    for phase in phases:
+        cost = table2._cost(phase.recipe, phase.options)
+        assert phase.options["--training.updates"] == str(phase.updates)
+        tables = {"bytenet": 2 * 128 * 128}.get(
+            name, 5000 * int(phase.options.get("--model.size", 128))
+        )
+        assert 2e6 < cost.num_parameters - tables < 4e6
+
+
+def test_rewarded_updates_cost_the_samples_and_the_reference(tmp_path):
+    settings = table2.Settings(tmp_path, tmp_path, 1e12)
+    phase = table2.phases_of(table2.SYSTEMS["gnmt-rewards"], 1, settings)[1]
+    cost = table2._cost(phase.recipe, phase.options)
+    weights = (cost.source_token + cost.target_token) / 6
+    tokens = 512 / 2
+    assert phase.flops_of_update == pytest.approx(tokens * weights * (5 * 2 + 5 * 6 + 6))
+
+
+def test_all_seeds_are_scored_and_combined_once(commands, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(table2, "SEEDS", (1, 2))
+    output = tmp_path / "out"
+    assert command(data, output, "--systems", "transformer") == 0
+    assert [name for name, *_ in commands] == ["train", "evaluate"] * 2 + ["evaluate"]
+    header, *rows = [line.split("\t") for line in (output / "results.tsv").read_text().splitlines()]
+    assert [row[:2] for row in rows] == [["transformer", seed] for seed in "12"] + [
+        ["transformer", "ensemble"]
+    ]
+    single, ensemble = (dict(zip(header, rows[place], strict=True)) for place in (0, 2))
+    assert float(ensemble["flops"]) == pytest.approx(2 * float(single["flops"]))
+    assert (single["cpu_seconds"], ensemble["cpu_seconds"]) == ("2.0", "4.0")
+    assert single["path"] == "1"
+    model = output / "transformer-1/likelihood"
+    assert int(single["parameters"]) == table2.num_parameters(table2.load(model).model)
+
+    assert command(data, output, "--systems", "transformer") == 0
+    assert len(commands) == 5
+
+
+def test_an_interrupted_training_is_resumed_and_its_sessions_are_added(commands, data, tmp_path):
+    output = tmp_path / "out"
+    options = ["--systems", "gnmt-rewards", "--seeds", "2"]
+    commands.statuses = {2: 143}
+    assert command(data, output, *options) == 1
+    assert table2.read_result(output / "gnmt-rewards-2") is None
+    likelihood, rewards = (output / "gnmt-rewards-2" / name for name in ("likelihood", "rewards"))
+    assert (likelihood / "finished").exists()
+    assert not rewards.exists()
+    (likelihood / "finished").unlink()  # as after an interrupted session
+
+    assert command(data, output, *options) == 0
+    resumed, rewarded = commands[2:4]
+    assert resumed[-1] == "--resume"
+    assert "--resume" not in rewarded
+    assert str(likelihood) in rewarded  # the initial run
+    result = table2.read_result(output / "gnmt-rewards-2")
+    assert (result.cpu_seconds, result.megabytes) == (8.0, 54.0)  # of four sessions
+    assert not (output / "gnmt-rewards-ensemble").exists()
+
+
+def test_another_budget_needs_another_folder(commands, data, tmp_path):
+    (tmp_path / "budget.json").write_text("1e9")
+    with pytest.raises(SystemExit, match="1e\\+09 FLOPs, got a budget of 4e\\+07: name another"):
+        command(data, tmp_path)
+    assert not commands
+
+
+@pytest.fixture
+def results():
+    """Results of all systems, each better than the one before by a BLEU point."""
+    single = table2.Result(
+        system="", seed=1, bleu=20.0, parameters=3_000_000, embeddings=1_000_000, flops=1e13,
+        updates=500, cpu_seconds=600.0, wall_seconds=900.0, megabytes=1234.0,
+        evaluation_seconds=30.0, path="14", path_positions=15,
+    )  # fmt: skip
+    rows = []
+    for place, name in enumerate(NAMES):
+        members = [
+            replace(single, system=name, seed=seed, bleu=20 + place + 0.5 * (seed - 2))
+            for seed in table2.SEEDS
+        ]
+        rows += [*members, replace(single, system=name, seed=table2.ENSEMBLE, bleu=23.0 + place)]
+    return rows
+
+
+def test_the_page_gets_mean_and_spread_of_every_system(results, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- table2: begin -->\nold\n<!-- table2: end -->\nafter\n")
+    for _ in range(2):
+        table2.rewrite_block(page, table2.tables(results))
+    text = page.read_text()
+    assert text.startswith("before\n<!-- table2: begin -->\n| system |")
+    assert text.endswith("|\n<!-- table2: end -->\nafter\n")
+    assert "old" not in text
+    assert "| GNMT | 24.67, 38.95; – | 22.0 ± 0.5 | 21.5, 22.0, 22.5 | 25.0 |\n" in text
+    assert "| 3,000,000 | 2,000,000 | 500 | 10 min | 1,234 MB | n - 1 | 14 (n = 15) |\n" in text
+
+
+def test_a_page_without_marks_is_rejected(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("no marks\n")
+    with pytest.raises(SystemExit, match="expected the lines <!-- table2: begin -->"):
+        table2.rewrite_block(page, "text")
+    assert page.read_text() == "no marks\n"
+
+
+def test_the_figure_has_every_system(results, tmp_path):
+    flops = [2e12, 6e12, 1e13]
+    curves = {
+        name: [(flops, [place + seed, 10.0 + place + seed, 20.0 + place]) for seed in table2.SEEDS]
+        for place, name in enumerate(NAMES)
+    }
+    path = tmp_path / "figure.svg"
+    table2.draw(results, curves, path)
+    text = path.read_text(encoding="utf8")
+    for place, system in enumerate(table2.SYSTEMS.values()):
+        assert text.count(f">{system.title}<") == 1
+        assert f">{20 + place}.0  /  {23 + place}.0<" in text
+
+
+def test_curves_add_the_flops_of_both_phases(tmp_path):
+    settings = table2.Settings(tmp_path, tmp_path, 1e12)
+    updates = count(1)
+    for seed in table2.SEEDS:
+        phases = table2.phases_of(table2.SYSTEMS["gnmt-rewards"], seed, settings)
+        for phase in phases:
+            run = settings.folder("gnmt-rewards", seed) / phase.name
+            run.mkdir(parents=True)
+            lines = [{"kind": "train", "update": 1, "loss": 2.0},
+                     {"kind": "dev", "update": phase.updates, "score": next(updates)}]  # fmt: skip
+            (run / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    curves = table2.read_curves("gnmt-rewards", settings)
+    assert [scores for _, scores in curves] == [[1, 2], [3, 4], [5, 6]]
+    likelihood, total = curves[0][0]
+    assert (likelihood, total) == (phases[0].flops, phases[0].flops + phases[1].flops)
