@@ -98,6 +98,12 @@ def test_small_slices_and_unknown_values_are_left_out():
         find_slices([1.0, 2.0, 3.0], [Feature("{}", [1, 2])], "chrF")
 
 
+@pytest.mark.parametrize("num", [0, 1, 2])
+@pytest.mark.parametrize("value", [3, 2.5, "a", None, float("nan")])
+def test_few_outputs_have_no_slices(num, value):
+    assert find_slices([50.0] * num, [Feature("outputs of {}", [value] * num)], "chrF") == ()
+
+
 def test_equal_scores_have_no_slices():
     assert find_slices([50.0] * NUM, list(features().values()), "chrF") == ()
 

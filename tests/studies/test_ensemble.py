@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -117,11 +118,64 @@ def test_help_lists_the_options(capsys):
     assert "--members NUMBER" in capsys.readouterr().out
 
 
-def test_a_run_is_its_own_member_and_a_damaged_file_is_named(tmp_path):
-    assert all_members([tmp_path / "gone", str(tmp_path)]) == (tmp_path / "gone", tmp_path)
+def test_a_run_is_its_own_member():
+    assert all_members(["one", "two"]) == (Path("one"), Path("two"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{}", "[]", "\0", '{"members": []}', '{"members": [1]}', '{"members": 3}'),
+        *('{"members": "one"}', '{"members": {"one": 1}}', '{"members": [""]}'),
+    ],
+)
+def test_a_damaged_file_is_named(text, tmp_path):
+    (tmp_path / ENSEMBLE).write_text(text)
+    with pytest.raises(UserError, match=r"ensemble.json is damaged: expected"):
+        members_of(tmp_path)
+
+
+def test_a_missing_member_is_named_with_its_ensemble(tmp_path):
     save_ensemble(tmp_path, ["one", "two"])
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "config.yaml").touch()
+    with pytest.raises(UserError, match=r"ensemble.json names the run two, which is not there"):
+        members_of(tmp_path)
+    (tmp_path / "one").rename(tmp_path / "two")
+    with pytest.raises(UserError, match=r"names the run one, which is not there"):
+        members_of(tmp_path)
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "config.yaml").touch()
     assert members_of(tmp_path) == (tmp_path / "one", tmp_path / "two")
-    for text in ("", "{}", "[]", '{"members": []}', '{"members": [1]}', '{"members": 3}'):
-        (tmp_path / ENSEMBLE).write_text(text)
-        with pytest.raises(UserError, match=r"ensemble.json is damaged: expected"):
-            members_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["export", "--to", "onnx", "-o", "exported"],
+        ["train", "copy", "--init-from"],
+        ["classify"],
+        ["caption", "x.png"],
+        ["average", "other", "-o", "mean"],
+    ],
+)
+def test_commands_for_one_run_name_the_runs_of_an_ensemble(
+    words, folder, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    place = len(words) if words[-1] == "--init-from" else 1
+    assert regard([*words[:place], str(folder), *words[place:]]) == 1
+    err = capsys.readouterr().err
+    assert f"{folder} is an ensemble: expected a run, such as {folder / SEEDS[0]}" in err
+    assert err.count("\n") == 1
+
+
+def test_an_ensemble_and_a_run_have_folders_of_their_own(folder, tmp_path, capsys):
+    assert regard(["train", *TINY, "-o", str(folder)]) == 1
+    assert f"{folder} is the folder of an ensemble: name another folder" in capsys.readouterr().err
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.yaml").touch()
+    assert regard(["ensemble", *TINY, "-o", str(run)]) == 1
+    assert f"{run} holds a run: name another folder with -o" in capsys.readouterr().err
+    assert [path.name for path in run.iterdir()] == ["config.yaml"]

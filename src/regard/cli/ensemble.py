@@ -54,6 +54,8 @@ def run(arguments: list[str]) -> int:
             f"data.task is {experiment.data.task}: expected translate, as only models that "
             "translate can be an ensemble; `regard sweep` trains others with several seeds"
         )
+    if (options.output / "config.yaml").exists():
+        raise UserError(f"{options.output} holds a run: name another folder with -o")
     first = experiment.training.seed
     seeds = f"training.seed={first}..{first + number - 1}"
     options = replace(options, vary=(seeds,))

@@ -119,7 +119,7 @@ def _parts(feature: Feature, num_outputs: int) -> Iterator[_Part]:
             f"values of {feature.description!r}: expected {num_outputs}, got {len(feature.values)}"
         )
     values = np.array([_known(value) for value in feature.values], dtype=object)
-    known = np.array([value is not None for value in values])
+    known = np.array([value is not None for value in values], dtype=bool)
     different = sorted(set(values[known].tolist()), key=lambda value: (str(type(value)), value))
     if len(different) > MAX_VALUES and not any(isinstance(value, str) for value in different):
         low, high = np.quantile(values[known].astype(float), [1 / 3, 2 / 3])
@@ -131,7 +131,8 @@ def _parts(feature: Feature, num_outputs: int) -> Iterator[_Part]:
     else:
         groups = [[value] for value in different]
     for group in filter(None, groups):
-        inside = np.array([value in set(group) for value in values])
+        members = set(group)
+        inside = np.array([value in members for value in values], dtype=bool)
         others = known & ~inside
         if min(inside.sum(), others.sum()) >= MIN_OUTPUTS:
             texts = list(dict.fromkeys(map(_shown, (group[0], group[-1]))))

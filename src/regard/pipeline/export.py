@@ -17,6 +17,7 @@ from regard.data.special_tokens import SPECIAL
 from regard.errors import UserError, install_command
 from regard.files import UnwritableError, make_folder
 from regard.names import Engine
+from regard.runs.ensemble import check_single
 from regard.tasks.translation.model import BEYOND_RATIO, DEFAULT_RATIO, TranslationModel
 
 WRITERS = {"onnx": "onnx_recurrent", "ctranslate2": "ctranslate2_transformer"}
@@ -26,10 +27,11 @@ ABOUT = "about.json"
 def export(run: Path, engine: Engine, folder: Path) -> tuple[str, ...]:
     """Write a new folder and return the names of its files. The folder is complete or not written.
 
-    UserError if the engine's library is missing, if the engine has no such model, or if the folder
-    is not empty."""
+    UserError if the engine's library is missing, if the engine has no such model, if the run is an
+    ensemble, or if the folder is not empty."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{folder} is not empty: remove it, or name another folder with -o")
+    check_single(run)
     writer = _writer(engine)
     translator = TranslationModel.load(run, device="cpu")
     if translator.data.feature_columns:

@@ -9,7 +9,8 @@ from pathlib import Path
 from regard.errors import UserError
 from regard.files import whole
 
-ENSEMBLE = "ensemble.json"
+ENSEMBLE, CONFIG = "ensemble.json", "config.yaml"
+"""Names of the file with the members, and of the file that every run has."""
 
 
 def save_ensemble(folder: Path, names: Sequence[str]) -> None:
@@ -20,12 +21,14 @@ def save_ensemble(folder: Path, names: Sequence[str]) -> None:
 
 def members_of(path: str | Path) -> tuple[Path, ...]:
     """Return the run folders of an ensemble, or the path itself if it is no ensemble. UserError
-    for a damaged `ensemble.json`."""
+    for a damaged `ensemble.json`, and for a member that is not there."""
     folder = Path(path)
     file = folder / ENSEMBLE
     try:
         names = json.loads(file.read_text(encoding="utf-8"))["members"]
-        if not names or not all(isinstance(name, str) and name for name in names):
+        if not isinstance(names, list) or not names:
+            raise ValueError
+        if not all(isinstance(name, str) and name for name in names):
             raise ValueError
     except (FileNotFoundError, NotADirectoryError):
         return (folder,)
@@ -34,7 +37,24 @@ def members_of(path: str | Path) -> tuple[Path, ...]:
             f'{file} is damaged: expected {{"members": [names of run folders]}}; repeat the '
             "command `regard ensemble` that made it, which trains nothing again"
         ) from error
+    for name in names:
+        if not (folder / name / CONFIG).is_file():
+            raise UserError(
+                f"{file} names the run {name}, which is not there: restore it, or repeat the "
+                "command `regard ensemble` that made it, which trains it again"
+            )
     return tuple(folder / name for name in names)
+
+
+def is_ensemble(folder: Path) -> bool:
+    """Return whether a folder is the folder of an ensemble."""
+    return (folder / ENSEMBLE).is_file()
+
+
+def check_single(folder: Path) -> None:
+    """Raise a UserError if a folder is that of an ensemble instead of a run."""
+    if is_ensemble(folder):
+        raise UserError(f"{folder} is an ensemble: expected a run, such as {members_of(folder)[0]}")
 
 
 def all_members(paths: Iterable[str | Path]) -> tuple[Path, ...]:

@@ -17,6 +17,7 @@ from regard.files import LOG, MODEL, RECORD, STATE, whole
 from regard.recipes.upgrade import format_of, upgrade_tensor_name
 from regard.recipes.yaml_file import read_recipe_file
 from regard.record import REMEDY, Record, digest_of_file
+from regard.runs.ensemble import check_single
 
 MAY_CHANGE = (
     "name",
@@ -125,6 +126,7 @@ class RunFolder:
     def experiment(self) -> Experiment:
         """Return the experiment of the run. UserError if the folder is not a run folder."""
         if not self.config.is_file():
+            check_single(self.path)
             raise UserError(
                 f"{self.path} is not a run: it has no config.yaml. Train one with `regard train`"
             )

@@ -14,6 +14,7 @@ from regard.errors import UserError
 from regard.files import locked_or_refused, make_folder
 from regard.recipes.upgrade import FORMAT
 from regard.record import digest_of_file
+from regard.runs.ensemble import is_ensemble
 from regard.runs.folder import RunFolder, as_lines, may_change
 
 
@@ -22,7 +23,12 @@ def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> 
 
     A run that was killed before its first state was saved has a configuration only; it starts from
     the beginning. UserError if the folder has a run that is not to be resumed, a run with other
-    settings, or nothing to resume."""
+    settings, or nothing to resume, and if it is the folder of an ensemble."""
+    if is_ensemble(folder.path):
+        raise UserError(
+            f"{folder.path} is the folder of an ensemble: name another folder with -o, or one of "
+            "its runs"
+        )
     if folder.model.exists() or folder.training_state.exists():
         if not resume:
             raise UserError(
