@@ -10,6 +10,7 @@ import pytest
 
 from regard.cli import show
 from regard.metrics.classification import Confusion
+from regard.trace import Trace
 from tests.cli.test_commands import regard
 
 WORDS = ("who", "person"), ("where", "place"), ("many", "number")
@@ -315,8 +316,14 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
     status, out, err = regard(capsys, "plot", readers / "recurrent", "who", "--kind", "encoder")
     assert (status, out) == (1, "")
     assert "is a model without attention: leave --kind out, or set it to gradient" in err
-    assert regard(capsys, "plot", run, "who is it", "--kind", "gradient")[0] == 0
+    status, out, err = regard(capsys, "plot", run, "who is it", "--kind", "gradient")
+    assert (status, err) == (0, "")
+    assert "share of gradient in per cent:  · below 5" in out
     numbers = tmp_path / "numbers.json"
+    assert regard(capsys, "plot", run, "who is it", "--kind", "gradient", "-o", numbers)[0] == 0
+    trace = Trace.load(numbers)
+    assert [each.kind for each in trace.attention] == ["gradient"]
+    assert trace.steps
     assert regard(capsys, "plot", run, "who is it", "-o", numbers)[0] == 0
     assert [each["kind"] for each in json.loads(numbers.read_text())["attention"]] == ["encoder"]
 

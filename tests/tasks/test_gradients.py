@@ -96,3 +96,15 @@ def test_gradients_are_computed_in_inference_mode():
     with torch.inference_mode():
         weights = target_gradients(model, source, TARGET).weights
     np.testing.assert_allclose(weights.sum(axis=3), 1, rtol=1e-5)
+
+
+def test_the_gradient_of_a_token_with_a_probability_near_one_is_exact():
+    """1 - p has no correct digit in float32 if p is nearly 1."""
+    torch.manual_seed(3)
+    model = build_translation(MODELS["without attention"], 13, 11).eval()
+    with torch.no_grad():
+        model.decoder.projection.bias[TARGET] = 18.0
+        model.decoder.projection.bias[TARGET[0]] = 36.0
+    single = target_gradients(model, pad([SOURCE]), TARGET[:1]).weights
+    double = target_gradients(model.double(), pad([SOURCE]), TARGET[:1]).weights
+    np.testing.assert_allclose(single, double, rtol=1e-3)

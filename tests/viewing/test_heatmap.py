@@ -176,6 +176,19 @@ def test_missing_glyphs_warn_once_and_are_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "cats.png").stat().st_size > 1000
 
 
+def test_the_colour_bar_names_the_numbers() -> None:
+    trace = Trace(
+        source=Side("a b", ("a", "b"), (0, 1)),
+        target=Side("x", ("x",), (0,)),
+        attention=(AttentionMap("gradient", np.array([[[[0.25, 0.75]]]])),),
+    )
+    names = [
+        draw(each).axes[-1].get_ylabel()
+        for each in (LabelledMap.of_trace(trace, "gradient"), picture(2, 3))
+    ]
+    assert names == ["share of gradient", "weight"]
+
+
 def test_weights_above_one_are_marked_in_the_colour_bar() -> None:
     bar = draw(LabelledMap.of(np.array([[0.5, 1.5]]), column_labels="ab", row_labels="x")).axes[-1]
     plain = draw(LabelledMap.of(np.array([[0.5, 1.0]]), column_labels="ab", row_labels="x")).axes[

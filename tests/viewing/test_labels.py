@@ -51,6 +51,17 @@ def test_rows_are_targets_and_columns_are_sources() -> None:
     assert LabelledMap.of_trace(TRACE, "image").column_labels == ("1", "2", "3", "4", "5")
 
 
+def test_gradients_and_gate_values_are_not_called_weights() -> None:
+    maps = [
+        AttentionMap("cross", np.ones((1, 1, 2, 3))),
+        AttentionMap("gradient", np.ones((1, 1, 2, 3))),
+        AttentionMap("decoder_experts", np.ones((1, 1, 2, 5))),
+    ]
+    trace = replace(TRACE, attention=tuple(maps))
+    quantities = [LabelledMap.of_trace(trace, each.kind).quantity for each in maps]
+    assert quantities == ["weight", "share of gradient", "gate value"]
+
+
 def test_memories_of_one_model_are_columns_of_one_map() -> None:
     def looks(number, size):
         return AttentionMap("memory", np.full((1, 1, 2, size), number))

@@ -58,6 +58,16 @@ def test_a_single_token_is_drawn_on_its_source_and_a_caption_on_its_image():
     assert "dog: row 2, column 2 70%" in picture.description
 
 
+def test_a_gradient_is_not_called_attention():
+    weights = np.array([[[[0.9, 0.1], [0.2, 0.8]]]])
+    figure = notebook.describe_figure(trace(weights, ["x", "y"], "gradient"))
+    assert figure is not None
+    assert figure.description == (
+        "Gradient of 2 output tokens with respect to 2 source tokens. Largest share of gradient of "
+        "each: x: she 90%; y: <b> 80%"
+    )
+
+
 def test_a_long_output_and_an_image_that_is_gone_are_shown_as_text():
     many = notebook.MAX_POSITIONS + 1
     long = trace(np.full((1, 1, many, 2), 0.5), ["a"] * many)

@@ -124,7 +124,7 @@ def test_shades_rise_with_the_weight(weight: float, columns: int, cell: str) -> 
 
 def test_the_legend_explains_every_cell_within_the_width() -> None:
     legend = terminal.legend().plain
-    assert legend == "per cent of attention:  · below 5  ░ from 5  ▒ from 30  ▓ from 55  █ from 80"
+    assert legend == "weight in per cent:  · below 5  ░ from 5  ▒ from 30  ▓ from 55  █ from 80"
     for width in (23, 40, 80):
         for cell in (terminal.shaded, terminal.painted):
             lines = terminal.legend(width=width, cell=cell).plain.split("\n")

@@ -167,8 +167,8 @@ def _draw_experts(task: Task[Any], model: Any, options: Options) -> None:
 
 def _check_options(task: Task[Any], options: Options) -> None:
     """Raise a UserError for an option that does not apply to the run's task, or to its figure."""
-    bare = replace(options, kind=None, layer=None, head=None, mean=False, cells=False)
-    if options.saves_numbers and options != bare:
+    bare = replace(options, layer=None, head=None, mean=False, cells=False)
+    if options.saves_numbers and (options != bare or options.kind not in (None, "gradient")):
         raise UserError(
             f"{options.output} has the attention of every kind, layer and head: leave out --kind, "
             "--layer, --head, --mean and --cells, or name a figure"
@@ -210,7 +210,10 @@ def _drawing(
     attention of that kind, layer or head. Only saving needs the probabilities of each step."""
     path = options.output
     if path is not None and options.saves_numbers:
-        return partial(lazy_trace.full.save, path)
+        full = lazy_trace.full
+        if options.kind == "gradient":
+            full = replace(full, attention=lazy_trace.gradient().attention)
+        return partial(full.save, path)
     trace = lazy_trace.figure
     kind = _kind(task, trace, options)
     if kind == "gradient":
@@ -243,6 +246,11 @@ def _kind(task: Task[Any], trace: Trace, options: Options) -> AttentionKind:
     kinds = list(dict.fromkeys(block.kind for block in trace.attention))
     if options.kind == "gradient":
         return "gradient"
+    if not kinds and task.default_attention_kind == "image":
+        raise UserError(
+            f"{options.run} is a model without attention, and gradients are drawn for texts and "
+            "numbers only: choose a run with attention"
+        )
     if not kinds and options.kind is None:
         warn(f"{options.run} is a model without attention: its gradient is drawn")
         return "gradient"

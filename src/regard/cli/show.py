@@ -41,9 +41,10 @@ def attention_map(attention: Trace | LabelledMap) -> None:
 
     console = Console()
     cell = terminal.painted if console.color_system else terminal.shaded
-    console.print(terminal.draw(attention, width=console.width, cell=cell))
-    console.print(terminal.legend(width=console.width, cell=cell))
-    if len(labels.labelled(attention).row_labels) > MAX_ROWS:
+    labelled = labels.labelled(attention)
+    console.print(terminal.draw(labelled, width=console.width, cell=cell))
+    console.print(terminal.legend(width=console.width, cell=cell, quantity=labelled.quantity))
+    if len(labelled.row_labels) > MAX_ROWS:
         warn("this map is large: write a figure with -o map.png")
 
 

@@ -3,6 +3,9 @@
     w_tj  ~  | d log p(y_t | y_<t, x) / d e_j |        e_j: embedding at source position j
 
 Rows are divided by their sums, as in the figures of ByteNet (Kalchbrenner et al. 2016, figure 6).
+A gradient of log p is 1 - p times the gradient of the log odds, log(p / (1 - p)), so both give the
+same row. The log odds are computed here, because 1 - p has no correct digit if p is nearly 1.
+
 The map exists for every model, with attention or without. It also shows which positions a
 convolution does not read: their gradient is exactly zero.
 """
@@ -18,7 +21,7 @@ from regard.data.batch import with_targets
 from regard.models.contracts import Encoded
 from regard.models.heads import HeadModel
 from regard.models.seq2seq import Seq2Seq
-from regard.shapes import Float, Tensor
+from regard.shapes import Float, Int, Tensor
 from regard.trace import AttentionMap
 
 
@@ -30,9 +33,8 @@ def target_gradients(model: Seq2Seq, source: Any, target: Sequence[int]) -> Atte
         encoded = model.encoder(batch.source)
         memories = model.memories(batch.source, encoded)
         features = model.decoder(batch.inputs, memories).features[0]
-        log_probabilities = model.decoder.project(features).log_softmax(dim=-1)
-        outputs = log_probabilities.gather(1, batch.outputs[0][:, None])[:, 0]
-        return _map(outputs, encoded)
+        logits = model.decoder.project(features)
+        return _map(log_odds(logits, batch.outputs[0]), encoded)
 
 
 def prediction_gradients(model: HeadModel, source: Any, *, is_label: bool) -> AttentionMap:
@@ -41,8 +43,18 @@ def prediction_gradients(model: HeadModel, source: Any, *, is_label: bool) -> At
     with torch.inference_mode(False), torch.enable_grad(), without_cudnn():
         encoded = model.encoder(source.to(next(model.parameters()).device))
         predictions = model.head(model.build_memory(encoded)).predictions[0]
-        output = predictions.log_softmax(dim=-1).max() if is_label else predictions.sum()
-        return _map(output[None], encoded)
+        if is_label:
+            return _map(log_odds(predictions[None], predictions.argmax()[None]), encoded)
+        return _map(predictions.sum()[None], encoded)
+
+
+def log_odds(
+    logits: Float[Tensor, "output class"], classes: Int[Tensor, "output"]
+) -> Float[Tensor, "output"]:
+    """Return log(p / (1 - p)) for the probability p of a class of each row of logits."""
+    numbers = classes[:, None]
+    rest = logits.scatter(1, numbers, -torch.inf).logsumexp(dim=1)
+    return logits.gather(1, numbers)[:, 0] - rest
 
 
 def without_cudnn() -> Any:

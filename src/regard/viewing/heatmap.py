@@ -156,7 +156,7 @@ def _figure(
     bar = place(
         page[0] - layout.right + GAP, layout.top, BAR_WIDTH, min(BAR_LENGTH, page[1] - layout.top)
     )
-    _colour_bar(bar, mesh, labelled_map.weights, layout)
+    _colour_bar(bar, mesh, labelled_map, layout)
     line = layout.type_size * 1.5 / 72
 
     def write_name(choice: Choice | None, x: float, y: float, **style: Any) -> None:
@@ -264,11 +264,11 @@ def _name(axes: Axes, name: str, at: tuple[float, float], layout: _Layout) -> No
               rotation=90 if is_row else 0)  # fmt: skip
 
 
-def _colour_bar(axes: Axes, mesh: Any, weights: np.ndarray, layout: _Layout) -> None:
+def _colour_bar(axes: Axes, mesh: Any, labelled_map: LabelledMap, layout: _Layout) -> None:
     """Draw the colour bar; its arrow marks weights above 1, which are not normalised."""
-    above = "max" if weights.max() > 1 + 1e-4 else "neither"
+    above = "max" if labelled_map.weights.max() > 1 + 1e-4 else "neither"
     bar = axes.figure.colorbar(mesh, cax=axes, ticks=[0, 0.5, 1], extend=above, format="{x:g}")
     bar.outline.set(linewidth=0.7, edgecolor=FRAME)
     bar.ax.tick_params(length=2, width=0.6, color=FRAME, labelcolor=QUIET,
                        labelsize=layout.type_size - 1.5)  # fmt: skip
-    bar.set_label("weight", size=layout.type_size - 1, color=QUIET)
+    bar.set_label(labelled_map.quantity, size=layout.type_size - 1, color=QUIET)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -21,6 +21,12 @@ NOTE = f"{UNKNOWN_MARK} unknown to the model"
 COPIED_MARK = "←"
 """Mark after the label of a piece that the model copied from the source."""
 COPIED_NOTE = f"{COPIED_MARK} copied from the source"
+QUANTITIES: Mapping[AttentionKind, str] = {
+    "encoder_experts": "gate value",
+    "decoder_experts": "gate value",
+    "gradient": "share of gradient",
+}
+"""Names of the numbers of maps that are not attention weights."""
 LONGEST = 24
 """Upper bound of the length of a label. Longer labels are cut off, because they would take more
 room than the map."""
@@ -39,6 +45,8 @@ class LabelledMap:
     """Languages of the column labels and of the row labels."""
     note: str = ""
     """Explanation of marks in the labels."""
+    quantity: str = "weight"
+    """Name of the numbers, for colour bars and legends."""
 
     def __post_init__(self) -> None:
         if self.weights.shape[2:] != (len(self.row_labels), len(self.column_labels)):
@@ -71,6 +79,7 @@ class LabelledMap:
         1; several memories of vectors stand side by side. ValueError if the trace has no such
         map."""
         target, source = trace.rows(kind), trace.columns(kind)
+        quantity = QUANTITIES.get(kind, "weight")
         if source is not None:
             languages = source.language, target.language
             weights = trace.map(kind).weights
@@ -80,11 +89,15 @@ class LabelledMap:
                 label + COPIED_MARK if is_copied else label
                 for label, is_copied in zip(target.labels, copied, strict=True)
             )
-            return cls(weights, source.labels, rows, languages=languages, note="; ".join(notes))
+            note = "; ".join(notes)
+            return cls(
+                weights, source.labels, rows, languages=languages, note=note, quantity=quantity
+            )
         maps = _of_one_model(trace, kind)
         numbers = tuple(str(n + 1) for each in maps for n in range(each.weights.shape[3]))
         weights = np.concatenate([each.weights for each in maps], axis=3)
-        return cls(weights, numbers, target.labels, languages=(None, target.language))
+        languages = None, target.language
+        return cls(weights, numbers, target.labels, languages=languages, quantity=quantity)
 
     @classmethod
     def of_words(cls, trace: Trace, kind: AttentionKind = "cross") -> LabelledMap:

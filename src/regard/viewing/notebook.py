@@ -18,7 +18,7 @@ from regard.names import AttentionKind
 from regard.trace import Trace
 from regard.viewing import heatmap, overlay, sentence
 from regard.viewing.figure import MARGIN, png
-from regard.viewing.labels import LabelledMap, visible
+from regard.viewing.labels import QUANTITIES, LabelledMap, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -102,9 +102,12 @@ def _described(labelled: LabelledMap, name: str) -> str:
         for row, column in enumerate(weights.argmax(axis=1)[:MAX_DESCRIBED])
     ]
     rest = "; …" if num_rows > MAX_DESCRIBED else ""
+    relation = ("Attention", "to")
+    if labelled.quantity == QUANTITIES["gradient"]:
+        relation = ("Gradient", "with respect to")
     return (
-        f"Attention of {_counted(num_rows, 'output token')} to "
-        f"{_counted(num_columns, f'source {name}')}. Largest weight of each: "
+        f"{relation[0]} of {_counted(num_rows, 'output token')} {relation[1]} "
+        f"{_counted(num_columns, f'source {name}')}. Largest {labelled.quantity} of each: "
         f"{'; '.join(parts)}{rest}"
     )
 

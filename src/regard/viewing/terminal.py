@@ -75,8 +75,9 @@ def draw(attention: Trace | LabelledMap, *, width: int = 80, cell: Cell = shaded
     return lines
 
 
-def legend(*, width: int = 80, cell: Cell = shaded) -> Text:
-    """Return the meaning of the cells as text for rich, in lines of at most `width` columns."""
+def legend(*, width: int = 80, cell: Cell = shaded, quantity: str = "weight") -> Text:
+    """Return the meaning of the cells as text for rich, in lines of at most `width` columns.
+    `quantity` is the name of the numbers (`LabelledMap.quantity`)."""
     from rich.text import Text
 
     if cell is painted:
@@ -86,7 +87,7 @@ def legend(*, width: int = 80, cell: Cell = shaded) -> Text:
     else:
         entries = [Text(f"{NOTHING} below {100 * SHADES[-1][0]:.0f}")]
         entries += [Text(f"{block} from {100 * least:.0f}") for least, block in SHADES[::-1]]
-    lines = [Text("per cent of attention:", style="dim")]
+    lines = [Text(f"{quantity} in per cent:", style="dim")]
     for entry in entries:
         if lines[-1].cell_len + 2 + entry.cell_len > width:
             lines.append(entry)
