@@ -131,6 +131,8 @@ def test_attention_is_drawn_over_the_image(run, tmp_path, capsys):
     caption, header, *words = out.splitlines()
     assert header.split() == ["word", "row", "column", "per", "cent"]
     assert [word.split()[0] for word in words][: len(caption.split())] == caption.split()
+    assert regard(capsys, "plot", run, SCENE, "--feature-maps", "-o", smooth)[0] == 0
+    assert Image.open(smooth).size != Image.open(cells).size
     status, _, err = regard(capsys, "plot", run, SCENE, "--cells")
     assert (status, "name a file with -o" in err) == (1, True)
 

@@ -324,6 +324,14 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
     trace = Trace.load(numbers)
     assert [each.kind for each in trace.attention] == ["gradient"]
     assert trace.steps
+    maps = tmp_path / "maps.png"
+    flags = ("--feature-maps", "-o", maps)
+    status, out, err = regard(capsys, "plot", run, "who is it", *flags)
+    assert (status, out.splitlines()[1:], err) == (0, [str(maps)], "")
+    whole = maps.read_bytes()
+    assert whole.startswith(b"\x89PNG")
+    assert regard(capsys, "plot", run, "who is it", *flags, "--layer", 2)[0] == 0
+    assert maps.read_bytes() != whole
     assert regard(capsys, "plot", run, "who is it", "-o", numbers)[0] == 0
     assert [each["kind"] for each in json.loads(numbers.read_text())["attention"]] == ["encoder"]
 
@@ -343,6 +351,19 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
         (("plot", "RUN", "who", "--cells"), "--cells is for captions"),
         (("plot", "RUN", "who", "--layer", 1), "--layer, --head and --mean are for heatmaps"),
         (("plot", "RUN", "who", "--mean"), "a prediction has one map"),
+        (
+            ("plot", "RUN", "who", "-o", "x.png", "--feature-maps", "--layer", 9),
+            "there is no layer 9: expected 1 to ",
+        ),
+        (("plot", "RUN", "who", "--feature-maps"), "--feature-maps draws a figure: name a file"),
+        (
+            ("plot", "RUN", "who", "--feature-maps", "-o", "x.npz"),
+            "--feature-maps draws a figure: name a file",
+        ),
+        (
+            ("plot", "RUN", "who", "--feature-maps", "-o", "x.png", "--mean"),
+            "--feature-maps takes --layer, --title",
+        ),
         (
             ("plot", "RUN", "who", "-o", "x.json", "--mean"),
             "x.json has the attention of every kind",

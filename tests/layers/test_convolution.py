@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -52,6 +53,40 @@ def test_convolution_equals_values_worked_out_by_hand():
         torch.tensor(PICTURE).float()[None, None], torch.tensor(FILTER).float()[None, None]
     )
     assert plain[0, 0].tolist() == by_hand
+
+
+@pytest.mark.parametrize(
+    ("filter_", "expected"),
+    [
+        (
+            [[1, -1, -1], [-1, 1, -1], [-1, -1, 1]],
+            [[3, -1, -3, -1], [-3, 1, 0, -3], [-3, -3, 0, 1], [3, -2, -2, -1]],
+        ),
+        (
+            [[-1, 1, -1], [-1, 1, -1], [-1, 1, -1]],
+            [[-1, -1, -1, -1], [-1, -1, -2, 1], [-1, -1, -2, 1], [-1, 0, -4, 3]],
+        ),
+    ],
+)
+def test_filters_of_a_diagonal_and_of_a_line(filter_, expected):
+    """The numbers are those of the page on convolutions."""
+    rows = ["100001", "010010", "001100", "100010", "010010", "001010"]
+    image = [[int(cell) for cell in row] for row in rows]
+    assert slid(image, filter_, padding=0, stride=1) == expected
+    first = ConvolutionBlock(1, 1).layers[0]
+    first.stride, first.padding = (1, 1), (0, 0)
+    with torch.no_grad():
+        first.weight.copy_(torch.tensor(filter_))
+        assert first(torch.tensor(image).float()[None, None])[0, 0].tolist() == expected
+
+
+def test_the_blocks_and_filters_of_a_stack():
+    stack = ConvolutionStack([4, 6]).eval()
+    images = torch.rand(2, 3, 8, 8)
+    first, second = stack.compute_blocks(images)
+    assert torch.equal(second, stack(images))
+    assert torch.equal(first, stack.blocks[0](images))
+    assert stack.filters is stack.blocks[0].layers[0].weight
 
 
 def test_every_block_halves_the_image():

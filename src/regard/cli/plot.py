@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import tyro
 
@@ -37,6 +37,7 @@ HELP_EXAMPLES = (
     ("regard plot runs/letters 'sixty-one' -o map.png", "a heatmap as a figure"),
     ("regard plot runs/captions photo.jpg -o map.png", "attention of each word on the image"),
     ("regard plot runs/letters 'sixty-one' -o map.json", "all numbers"),
+    ("regard plot runs/letters 'sixty-one' --feature-maps -o maps.png", "layers of the encoder"),
     ("regard plot runs/experts source.txt --experts -o experts.png", "words of each expert"),
 )
 
@@ -70,6 +71,9 @@ class Options:
     """Head to draw, from 1 (default: all)."""
     mean: bool = False
     """Draw the mean over layers and heads."""
+    feature_maps: bool = False
+    """Draw the outputs of the encoder's layers instead of attention, and the filters of the first
+    convolution of images. --layer chooses one layer (default: all)."""
     experts: bool = False
     """Draw the load of each expert of a model with experts, and the pieces that each computes, over
     all lines of a file of sources. TEXT is the file; --kind is encoder_experts (default) or
@@ -123,7 +127,8 @@ def run(arguments: list[str]) -> None:
     output = task.output_to_plot(model, options.text, options.target)
     if output.lazy_trace is None:
         raise UserError(f"the text is blank: expected a text to {task.name}")
-    draw = _drawing(task, output, output.lazy_trace, options)
+    drawing = _drawing_of_features if options.feature_maps else partial(_drawing, task)
+    draw = drawing(output, output.lazy_trace, options)
     print(output.text)
     draw()
     if options.output is not None:
@@ -165,8 +170,26 @@ def _draw_experts(task: Task[Any], model: Any, options: Options) -> None:
     print(options.output)
 
 
+def _drawing_of_features(
+    output: OutputToPlot, lazy_trace: LazyTrace, options: Options
+) -> Callable[[], None]:
+    """Return a function that draws the feature maps of the encoder. UserError if the encoder does
+    not have the layer."""
+    maps = lazy_trace.feature_maps()
+    if options.layer is not None:
+        maps = maps.layer(options.layer)
+    image = None if output.image is None else output.image()
+    style = options.style
+    if style.title is None:
+        style = replace(style, title=f"encoder of {options.run.name}: outputs of the layers")
+    return partial(show.save_feature_maps, maps, image, cast(Path, options.output), style)
+
+
 def _check_options(task: Task[Any], options: Options) -> None:
     """Raise a UserError for an option that does not apply to the run's task, or to its figure."""
+    if options.feature_maps:
+        _check_feature_options(options)
+        return
     bare = replace(options, layer=None, head=None, mean=False, cells=False)
     if options.saves_numbers and (options != bare or options.kind not in (None, "gradient")):
         raise UserError(
@@ -200,6 +223,22 @@ def _check_options(task: Task[Any], options: Options) -> None:
         raise UserError(
             "--layer, --head and --mean are for heatmaps, and a prediction has one map: leave them "
             "out, or choose another --kind"
+        )
+
+
+def _check_feature_options(options: Options) -> None:
+    bare = replace(
+        options, kind=None, target=None, head=None, mean=False, cells=False, scale="image",
+        target_name=None,
+    )  # fmt: skip
+    if options != bare:
+        raise UserError(
+            "--feature-maps takes --layer, --title, --source-name, --width and --dots: leave the "
+            "other options out"
+        )
+    if options.output is None or options.saves_numbers:
+        raise UserError(
+            f"--feature-maps draws a figure: name a file with -o ({', '.join(SUFFIXES)})"
         )
 
 

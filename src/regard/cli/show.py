@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard.metrics.classification import Confusion
     from regard.trace import Trace
     from regard.viewing.experts import Assignment
+    from regard.viewing.feature_maps import FeatureMaps
     from regard.viewing.labels import LabelledMap
     from regard.viewing.overlay import OverlaySettings
 
@@ -160,6 +161,16 @@ def save_experts(layers: Sequence[Assignment], path: Path, style: figure.Style) 
 
     with printed_warnings():
         experts.save(layers, path, style=style)
+
+
+def save_feature_maps(
+    maps: FeatureMaps, image: np.ndarray | None, path: Path, style: figure.Style
+) -> None:
+    """Write a figure of the feature maps of an encoder, for an image beside the image."""
+    from regard.viewing import feature_maps
+
+    with printed_warnings():
+        feature_maps.save(maps, path, image=image, style=style)
 
 
 def save_sentence(trace: Trace, path: Path, style: figure.Style) -> None:

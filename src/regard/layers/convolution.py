@@ -6,7 +6,7 @@ out[o, y, x] = b_o + sum over i, dy, dx of W[o, i, dy, dx] in[i, y s + dy - p, x
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from torch import nn
 
@@ -51,3 +51,16 @@ class ConvolutionStack(nn.Module):
         self, images: Float[Tensor, "batch channel height width"]
     ) -> Float[Tensor, "batch channels rows columns"]:
         return self.blocks(images)
+
+    def compute_blocks(
+        self, images: Float[Tensor, "batch channel height width"]
+    ) -> tuple[Float[Tensor, "batch channels rows columns"], ...]:
+        """Return the output of every block: the feature maps of the images."""
+        outputs = accumulate(self.blocks, lambda states, block: block(states), initial=images)
+        return tuple(outputs)[1:]
+
+    @property
+    def filters(self) -> Float[Tensor, "channels channel height width"]:
+        """Filters of the first convolution, which reads the colours of the image."""
+        weight: Tensor = next(self.blocks[0].parameters())
+        return weight

@@ -56,9 +56,18 @@ class ConvolutionalEncoder(nn.Module):
     def forward(self, source: Images, *, need_weights: bool = False) -> Encoded:
         """Encode a batch. There is no attention, so `need_weights` has no effect."""
         del need_weights
-        scaled = source.values.float() / 127.5 - 1
-        grid = self.stack(scaled.to(self.positions.vectors.dtype))
+        grid = self.stack(self._scaled(source))
         return self.positions(grid.flatten(2).mT, source.rows)
+
+    def compute_blocks(
+        self, source: Images
+    ) -> tuple[Float[Tensor, "image channel row column"], ...]:
+        """Return the output of every block of the network: the feature maps of each image."""
+        return self.stack.compute_blocks(self._scaled(source))
+
+    def _scaled(self, source: Images) -> Float[Tensor, "image channel height width"]:
+        scaled = source.values.float() / 127.5 - 1
+        return scaled.to(self.positions.vectors.dtype)
 
 
 class FineTunedBackboneEncoder(nn.Module):

@@ -28,8 +28,10 @@ from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.search import Forced, HypothesisAttention, Lattice, forced
 from regard.shapes import Tensor
+from regard.tasks.feature_maps import image_feature_maps, text_feature_maps
 from regard.tasks.gradients import target_gradients
 from regard.trace import AttentionMap, BeamLattice, Step, Trace
+from regard.viewing.feature_maps import FeatureMaps
 
 TOP = 5
 """Number of most probable tokens that a trace has for each step."""
@@ -109,6 +111,9 @@ class TraceParts(Protocol):
     def gradient(self) -> AttentionMap:
         """Return the gradient of the output with respect to the source."""
 
+    def feature_maps(self) -> FeatureMaps:
+        """Return the outputs of all layers of the encoder."""
+
     def steps(self) -> tuple[Step, ...]:
         """Return the probabilities of each step."""
 
@@ -166,6 +171,14 @@ class LazyTrace:
             raise ValueError("a copied trace has no model, so it has no gradient")
         return Trace(self.source, self.target, (parts.gradient(),), score=self.score)
 
+    def feature_maps(self) -> FeatureMaps:
+        """Return the outputs of all layers of the encoder for the source; of an ensemble, of its
+        first model. Computed at each call. ValueError for a copy, which has no model."""
+        parts: TraceParts | None = self.__dict__.get("_parts")
+        if parts is None:
+            raise ValueError("a copied trace has no model, so it has no feature maps")
+        return parts.feature_maps()
+
     @cached_property
     def full(self) -> Trace:
         """Whole trace. The first access runs the decoder over the outputs of the batch, unless
@@ -202,9 +215,21 @@ class Tracer:
                 "gradients are drawn for sources of tokens or numbers, but this run reads images: "
                 "choose another --kind"
             )
+        return target_gradients(self._first, self.sources.pad([output.source]), output.target)
+
+    def feature_maps(self, output: Output) -> FeatureMaps:
+        """Return the outputs of all layers of the encoder for the source of an output."""
+        encoder, source = self._first.encoder, self.sources.pad([output.source])
+        if not isinstance(self.sources, TextSources):
+            return image_feature_maps(encoder, source)
+        sequence = self.sources.sequence(output.text, output.source)
+        return text_feature_maps(encoder, source, sequence)
+
+    @property
+    def _first(self) -> Seq2Seq:
+        """The model, or the first model of an ensemble."""
         model = self._model
-        first = cast(Seq2Seq, model.members[0]) if isinstance(model, Ensemble) else model
-        return target_gradients(first, self.sources.pad([output.source]), output.target)
+        return cast(Seq2Seq, model.members[0]) if isinstance(model, Ensemble) else model
 
     def searched(self, outputs: Sequence[Output]) -> list[LazyTrace]:
         """Return the traces of outputs of a search, which have attention and scores."""
@@ -281,6 +306,9 @@ class _Parts:
 
     def gradient(self) -> AttentionMap:
         return self.tracer.gradient(self.output)
+
+    def feature_maps(self) -> FeatureMaps:
+        return self.tracer.feature_maps(self.output)
 
     def image(self) -> np.ndarray | None:
         return self.tracer.sources.show(self.output.text)

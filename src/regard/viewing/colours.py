@@ -16,6 +16,8 @@ LIGHTEST, DARKEST = 1.0, 0.27
 WHITE, BLACK = "#ffffff", "#000000"
 HUES = (215.0, 285.0)
 """Hue in degrees at weight 0 and at weight 1."""
+NEGATIVE_HUES = (75.0, 40.0)
+"""Hues of negative numbers, near 0 and at -1."""
 CHROMA = 0.12
 """Largest chroma, in the middle of the scale."""
 FILM_HUES, FILM_CHROMA = (335.0, 320.0), 0.2
@@ -75,5 +77,7 @@ def _colour(weight: float) -> Float[np.ndarray, "3"]:
 
 
 SCALE = scale(HUES, CHROMA)
+DIVERGING = np.concatenate([scale(NEGATIVE_HUES, CHROMA)[::-1], SCALE])
+"""Colour scale of numbers from -1 to 1: white for 0, brown to orange below."""
 FILM = scale(FILM_HUES, FILM_CHROMA)
 """Colour scale of weights on images."""

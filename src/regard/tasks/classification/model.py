@@ -31,9 +31,11 @@ from regard.tasks.classification.inputs import (
     TextInputs,
 )
 from regard.tasks.display import describe_model, describe_result
+from regard.tasks.feature_maps import text_feature_maps
 from regard.tasks.gradients import prediction_gradients
 from regard.tasks.tracing import TOP, LazyTrace, as_map, by_sentence
 from regard.trace import AttentionMap, Step, Trace, of_kind
+from regard.viewing.feature_maps import FeatureMaps
 
 SOURCES_AT_A_TIME = 64
 
@@ -104,6 +106,7 @@ class _Parts:
     attention: tuple[HypothesisAttention, ...]
     probabilities: tuple[tuple[str, float], ...]
     gradient: Callable[[], AttentionMap]
+    feature_maps: Callable[[], FeatureMaps]
 
     @property
     def score(self) -> float:
@@ -261,6 +264,7 @@ class ClassificationModel:
                         weights,
                         ranking,
                         partial(self._gradient, source),
+                        partial(self._feature_maps, text, source),
                     )
                 )
                 if attention
@@ -274,6 +278,11 @@ class ClassificationModel:
     def _gradient(self, source: EncodedSource) -> AttentionMap:
         """Return the gradient of the prediction with respect to the source."""
         return prediction_gradients(self.model, pad_sources([source]), is_label=bool(self.labels))
+
+    def _feature_maps(self, text: str, source: EncodedSource) -> FeatureMaps:
+        """Return the outputs of all layers of the encoder for a source."""
+        sequence = self.inputs.reader.sequence(text)
+        return text_feature_maps(self.model.encoder, pad_sources([source]), sequence)
 
     def _ranked(self, values: Float[Tensor, "batch output"]) -> list[tuple[tuple[str, float], ...]]:
         """Return all labels with their probabilities, the most probable first."""
