@@ -1,5 +1,8 @@
 """ByteNet (Kalchbrenner et al. 2016), against loops of its equations and its receptive fields."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -93,6 +96,14 @@ def test_columns_are_a_multiple_of_the_source():
     assert build().encoder.columns(mask).sum(dim=1).tolist() == [12, 4]
     assert build(unfolding=(1.5, 2)).encoder.columns(mask).sum(dim=1).tolist() == [17, 7]
     assert build(unfolding=(0.5, 0)).encoder.columns(mask).sum(dim=1).tolist() == [10, 3]
+
+
+@pytest.mark.parametrize("ratio", ["1.2", "1.1", "0.3", "2.1"])
+def test_the_number_of_columns_has_no_rounding_error(ratio):
+    """1.2 times 25 tokens are 30 columns, although 1.2 is not a binary number."""
+    mask = torch.ones(200, 200, dtype=torch.bool).tril()
+    columns = build(unfolding=(float(ratio), 0)).encoder.columns(mask).sum(dim=1).tolist()
+    assert columns == [max(math.ceil(Fraction(ratio) * n), n) for n in range(1, 201)]
 
 
 def test_outputs_may_be_longer_than_the_columns():

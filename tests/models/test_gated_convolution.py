@@ -110,7 +110,7 @@ def test_states_keep_their_variance():
     assert 0.9 < float(states.var() / first) < 1.1
 
 
-def test_a_larger_weight_makes_up_for_dropout():
+def test_a_smaller_weight_makes_up_for_dropout():
     torch.manual_seed(3)
     weights = [GatedConvolution(64, 64, 3, dropout).linear.weight for dropout in (0.0, 0.5)]
     torch.testing.assert_close(

@@ -32,6 +32,10 @@ from regard.models.memory import single_memory
 from regard.shapes import Bool, Float, Int, Tensor
 
 
+ROUNDING = 1e-6
+"""Upper bound of the rounding error of a number of columns: 1.2 times 25 are 30, not 31."""
+
+
 def initialised(in_features: int, out_features: int) -> Linear:
     """Build a linear layer with Glorot's initial weights."""
     layer = Linear(in_features, out_features)
@@ -115,7 +119,8 @@ class DilatedConvolutionEncoder(nn.Module):
         """Return the mask of the columns: |t^| = a |s| + b, rounded up, at least |s|."""
         ratio, more = self.unfolding
         lengths = mask.sum(dim=1)
-        numbers = (ratio * lengths + more).ceil().long().maximum(lengths)
+        columns = ratio * lengths.double() + more
+        numbers = (columns - ROUNDING).ceil().long().maximum(lengths)
         most = max(int(numbers.max()), mask.size(1))
         return torch.arange(most, device=mask.device) < numbers[:, None]
 
