@@ -31,7 +31,6 @@ from regard.models.contracts import DecoderOutput, Encoded, Memory
 from regard.models.memory import single_memory
 from regard.shapes import Bool, Float, Int, Tensor
 
-
 ROUNDING = 1e-6
 """Upper bound of the rounding error of a number of columns: 1.2 times 25 are 30, not 31."""
 
