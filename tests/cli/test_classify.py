@@ -313,6 +313,8 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
     status, out, err = regard(capsys, "plot", readers / "recurrent", "who is it")
     assert (status, out.splitlines()[1]) == (0, "gradient")
     assert err == f"{readers / 'recurrent'} is a model without attention: its gradient is drawn\n"
+    titled = ("--source-name", "English", "--target-name", "class", "-o", tmp_path / "titled.png")
+    assert regard(capsys, "plot", readers / "recurrent", "who is it", *titled)[0] == 0
     status, out, err = regard(capsys, "plot", readers / "recurrent", "who", "--kind", "encoder")
     assert (status, out) == (1, "")
     assert "is a model without attention: leave --kind out, or set it to gradient" in err

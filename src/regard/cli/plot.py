@@ -18,7 +18,7 @@ from regard.cli.typed import is_text
 from regard.config.checks import Range
 from regard.errors import UserError
 from regard.memory_policy import pause_collection
-from regard.names import AttentionKind, OverlayScale
+from regard.names import AttentionKind, Figure, OverlayScale
 from regard.viewing.figure import PLAIN, SUFFIXES, Style
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _drawing_of_features(
 
 
 def _check_options(task: Task[Any], options: Options) -> None:
-    """Raise a UserError for an option that does not apply to the run's task, or to its figure."""
+    """Raise a UserError for an option that does not apply to the run's task, or to the output."""
     if options.feature_maps:
         _check_feature_options(options)
         return
@@ -201,15 +201,18 @@ def _check_options(task: Task[Any], options: Options) -> None:
             "--title, --source-name, --target-name, --width and --dots are for figures: name one "
             f"with -o ({', '.join(SUFFIXES)})"
         )
-    figure = task.figure_of(options.kind or task.default_attention_kind)
+    if options.target is not None and not task.takes_targets:
+        raise UserError("--target is for runs that translate: leave it out")
+
+
+def _check_figure(figure: Figure, options: Options) -> None:
+    """Raise a UserError for an option that does not apply to this form of a figure."""
     if options.scale != "image" and (figure != "overlay" or options.output is None):
         raise UserError("--scale is for captions that are drawn on their image: leave it out")
     if figure != "heatmap" and options.target_name is not None:
         raise UserError("--target-name names the rows of a heatmap: leave it out")
     if figure == "sentence" and options.source_name is not None:
         raise UserError("--source-name names the columns of a heatmap: leave it out")
-    if options.target is not None and not task.takes_targets:
-        raise UserError("--target is for runs that translate: leave it out")
     if options.cells and (figure != "overlay" or options.output is None):
         raise UserError(
             "--cells is for captions that are drawn on their image: leave it out, or name a file "
@@ -249,12 +252,14 @@ def _drawing(
     attention of that kind, layer or head. Only saving needs the probabilities of each step."""
     path = options.output
     if path is not None and options.saves_numbers:
+        _check_figure(task.figure_of(options.kind or task.default_attention_kind), options)
         full = lazy_trace.full
         if options.kind == "gradient":
             full = replace(full, attention=lazy_trace.gradient().attention)
         return partial(full.save, path)
     trace = lazy_trace.figure
     kind = _kind(task, trace, options)
+    _check_figure(task.figure_of(kind), options)
     if kind == "gradient":
         trace = lazy_trace.gradient()
     match task.figure_of(kind):

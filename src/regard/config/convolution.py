@@ -138,6 +138,11 @@ Part = TypeVar("Part", GatedConvolutionEncoderConfig, GatedConvolutionDecoderCon
 
 def _resolve(part: Part, size: int, dropout: float) -> Part:
     part = inherit(part, size=size, dropout=dropout)
+    if part.dropout == 1:
+        raise UserError(
+            "the dropout of a gated convolution is 1: expected less than 1, as its initial weights "
+            "depend on the share of inputs that are not dropped; lower model.dropout"
+        )
     return inherit(part, channels=(require_resolved(part.size),))
 
 
