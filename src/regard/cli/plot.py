@@ -293,7 +293,7 @@ def _kind(task: Task[Any], trace: Trace, options: Options) -> AttentionKind:
     if not kinds and task.default_attention_kind == "image":
         raise UserError(
             f"{options.run} is a model without attention, and gradients are drawn for texts and "
-            "numbers only: choose a run with attention"
+            "numbers only: choose a run with attention, or draw --feature-maps"
         )
     if not kinds and options.kind is None:
         warn(f"{options.run} is a model without attention: its gradient is drawn")

@@ -48,9 +48,9 @@ MAX_TILES = 64
 """Largest number of channels of an image's layer that a figure of several layers shows."""
 
 # Inches, and points for type.
-PAGE = 9.0
+PAGE = 9.4
 """Width of the panels of a row, at most."""
-POSITIONS = 0.16, 0.34
+POSITIONS = 0.16, 0.29
 """Smallest and largest width of a position of a text."""
 CHANNEL, HEIGHTS = 0.05, (1.2, 3.2)
 """Height of a channel of a text, and the smallest and largest height of a panel."""
@@ -210,6 +210,7 @@ def _draw_text(layers: Sequence[FeatureMap], labels: list[Choice], source_name: 
     column, row = AXIS + width + BAR_GAP + BAR + BAR_NUMBERS + GAP, TITLE + height + foot + GAP
     num_columns = min(max(int((PAGE + GAP) / column), 1), len(layers))
     num_rows = math.ceil(len(layers) / num_columns)
+    num_columns = math.ceil(len(layers) / num_rows)
     page = _Page.of(num_columns * column - GAP, num_rows * row - GAP)
     for number, layer in enumerate(layers):
         left = number % num_columns * column + AXIS
