@@ -48,10 +48,7 @@ def convolution(layer):
 def embedded(part, tokens):
     """Return word plus position (section 3.1)."""
     words, places = part.embedder.embedding.weight, part.embedder.positions.table
-    rows = [
-        math.sqrt(words.size(1)) * words[token] + places[place]
-        for place, token in enumerate(tokens)
-    ]
+    rows = [words[token] + places[place] for place, token in enumerate(tokens)]
     return torch.stack(rows).detach().numpy()
 
 

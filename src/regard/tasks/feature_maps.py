@@ -57,5 +57,5 @@ def _device(encoder: Encoder) -> torch.device:
     return next(cast(nn.Module, encoder).parameters()).device
 
 
-def _array(numbers: Float[Tensor, "*axes"]) -> Any:
+def _array(numbers: Float[Tensor, "*_"]) -> Any:
     return numbers.float().cpu().numpy()

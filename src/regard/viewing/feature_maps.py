@@ -86,7 +86,7 @@ class FeatureMaps:
     layers: tuple[FeatureMap, ...]
     labels: tuple[str, ...] = ()
     language: str | None = None
-    filters: Float[np.ndarray, "channel colour row column"] | None = None
+    filters: Float[np.ndarray, "channel 3 row column"] | None = None
 
     @property
     def is_image(self) -> bool:
@@ -277,8 +277,8 @@ def _draw_image(maps: FeatureMaps, image: Colours | None, source_name: str) -> F
 
 
 def _as_colours(
-    filters: Float[np.ndarray, "channel colour row column"],
-) -> Float[np.ndarray, "channel row column colour"]:
+    filters: Float[np.ndarray, "channel 3 row column"],
+) -> Float[np.ndarray, "channel row column 3"]:
     """Return filters as images whose grey is 0, with one scale for all filters."""
     return 0.5 + 0.5 * filters.transpose(0, 2, 3, 1) / max(float(np.abs(filters).max()), SMALLEST)
 
