@@ -25,7 +25,8 @@ from regard.metrics.error_rates import ERROR_RATES
 from regard.metrics.text import TEXT_METRICS
 from regard.pipeline.train import settings_of
 from regard.tasks.all_tasks import TASKS
-from regard.tasks.translation.training import objective_of
+from regard.tasks.objectives import objective_of
+from regard.training.distillation import DIVERGENCES
 from regard.training.log import Line
 from regard.training.trackers import PACKAGES
 from tests.attention import parts
@@ -406,9 +407,14 @@ SETS = {
         ("options.md training.loss",),
     ),
     "ObjectiveName": Uses(
-        {"objectives": strings("tasks/test_sampling")},
+        {"objectives": strings("tasks/test_sampling", "tasks/test_objectives")},
         ("training objective",),
         ("training.md training.objective",),
+    ),
+    "DivergenceName": Uses(
+        {"divergences": set(DIVERGENCES), "oracle": strings("training/test_distillation")},
+        ("training divergence",),
+        ("training.md training.divergence",),
     ),
     "RewardName": Uses(
         {"rewards": strings("tasks/test_sampling")},

@@ -149,6 +149,31 @@ def test_r_drop_needs_two_distributions_of_equal_inputs(training, sections, mess
 @pytest.mark.parametrize(
     ("training", "sections", "message"),
     [
+        (dict(teachers=()), {}, "training.teachers is not set"),
+        (dict(r_drop=1.0), {}, "training.r_drop is 1.0, but training.objective is distillation"),
+        (dict(teacher_weight=0.0), {}, "training.teacher_weight is 0.0: expected .*above 0 to 1"),
+        (dict(teacher_forcing=0.5), {}, "compares two models with equal inputs"),
+        (
+            {},
+            dict(model=configs.recurrent(copy="pointer_generator")),
+            "objective is distillation, but model.copy is pointer_generator",
+        ),
+        (
+            {},
+            dict(data=ClassificationDataConfig(target="number"), model=ClassificationModelConfig()),
+            "data.target is number",
+        ),
+    ],
+)
+def test_distillation_needs_two_distributions_of_equal_inputs(training, sections, message):
+    values = {"objective": "distillation", "teachers": (Path("x"),), **training}
+    with pytest.raises(UserError, match=message):
+        Experiment(training=TrainingConfig(**values), **sections)
+
+
+@pytest.mark.parametrize(
+    ("training", "sections", "message"),
+    [
         (dict(r_drop=1.0), {}, "training.r_drop is 1.0, but training.objective is expected_reward"),
         (dict(samples=1), {}, "training.samples is 1, .* expected at least 2"),
         (dict(reward="cider"), {}, "training.reward is cider.*set training.reward gleu"),

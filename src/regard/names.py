@@ -166,8 +166,12 @@ ScheduleName = Literal["constant", "cosine", "linear", "inverse_square_root", "p
 TimeUnit = Literal["update", "epoch"]
 LossUnit = Literal["word", "sentence"]
 """Units that the training loss is averaged over."""
-ObjectiveName = Literal["likelihood", "expected_reward", "minimum_risk", "self_critical"]
-"""Training objectives of models that generate texts."""
+ObjectiveName = Literal[
+    "likelihood", "distillation", "expected_reward", "minimum_risk", "self_critical"
+]
+"""Training objectives of models that generate texts, and of classifiers (the first two)."""
+DivergenceName = Literal["kullback_leibler", "jensen_shannon"]
+"""Divergences of a teacher's probabilities from those of its student."""
 RewardName = Literal["gleu", "cider"]
 """Rewards of sampled texts."""
 ForcingUnit = Literal["sentence", "token"]

@@ -29,7 +29,7 @@ from regard.data.labels.targets import Labels
 from regard.errors import UserError
 from regard.pipeline.train import settings_of
 from regard.tasks.classification.training import objective_of as classifier_objective
-from regard.tasks.translation.training import objective_of
+from regard.tasks.objectives import objective_of
 from tests import configs
 
 SMALL = dict(size=8, layers=1)
@@ -83,6 +83,7 @@ NUMBERS = {
     "heads": 8,
     "dropout": 0.5,
     "activation_dropout": 0.5,
+    "teacher_weight": 0.7,
     "temperature": 2.0,
     "window": 1,
     "key_layers": (0, 1),
@@ -261,6 +262,33 @@ RULES = [
         ["training.loss"],
     ),
     ("translate", dict(training=dict(objective="minimum_risk", sharpness=0.1)), []),
+    (
+        "classify",
+        dict(
+            training=dict(
+                teachers=(Path("x"),),
+                teacher_weight=0.1,
+                divergence="jensen_shannon",
+                temperature=2.0,
+            )
+        ),
+        [
+            f"training.{name}"
+            for name in ("divergence", "teacher_weight", "teachers", "temperature")
+        ],
+    ),
+    (
+        "translate",
+        dict(
+            training=dict(
+                objective="distillation",
+                teachers=(Path("x"),),
+                teacher_weight=1.0,
+                label_smoothing=0.1,
+            )
+        ),
+        ["training.label_smoothing"],
+    ),
     ("translate", dict(training=dict(r_drop=1.0)), ["training.r_drop"]),
     ("translate", dict(training=dict(r_drop=1.0), model=dict(dropout=0.1)), []),
     ("classify", dict(training=dict(r_drop=1.0)), []),
@@ -327,8 +355,8 @@ def test_every_field_of_training_changes_the_settings_or_is_named(task):
     for name, value in variants(TrainingConfig()):
         if name in ("initial_run", "freeze", "device", "metric", "epochs"):
             continue  # read by `prepare`, by keep_fixed, device_of and measure_of
-        if name == "objective" and task == "classify":
-            continue  # rejected
+        if name == "objective" and (task == "classify" or value == "distillation"):
+            continue  # rejected, or needs teachers
         training = replace(TrainingConfig(), **{name: value})
         named = {unused.name for unused in unused_fields(replace(DATA[task], training=training))}
         if f"training.{name}" not in named and not (task == "classify" and name in OF_TEXTS):

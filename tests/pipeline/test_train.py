@@ -15,7 +15,7 @@ from regard.config import SearchConfig, TrainingConfig
 from regard.errors import UserError
 from regard.pipeline.train import settings_of, train
 from regard.runs.folder import RunFolder
-from regard.tasks.translation import training as translation
+from regard.tasks.objectives import objective_of
 from regard.tasks.translation.model import TranslationModel
 from regard.training.checkpoint import Checkpoints
 from regard.training.loss import CrossEntropy
@@ -306,12 +306,13 @@ def test_a_twentieth_is_held_out_by_default(tmp_path, given, expected):
 
 
 def settings(config, precision):
-    return settings_of(config, translation.objective_of(config), precision)
+    return settings_of(config, objective_of(config), precision)
 
 
-REWARDS = {"objective", "reward", "samples", "likelihood_weight", "sharpness"}  # of tests/tasks
-ELSEWHERE = REWARDS | {"initial_run", "freeze", "metric", "device", "precision", "track"}
-"""Fields of training that are no settings of its loop."""
+REWARDS = {"objective", "reward", "samples", "likelihood_weight", "sharpness"}
+TEACHERS = {"teachers", "teacher_weight", "divergence", "temperature"}
+ELSEWHERE = REWARDS | TEACHERS | {"initial_run", "freeze", "metric", "device", "precision", "track"}
+"""Fields that are no settings of the loop, or that `tests/tasks` tests."""
 
 
 def of_optimiser(settings, **changes):

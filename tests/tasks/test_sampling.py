@@ -14,8 +14,8 @@ from regard.data.batch import END, PAD, START, UNKNOWN, Images, pair_batch, with
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.pipeline.train import train
 from regard.search import Limits, greedy
+from regard.tasks.objectives import gleu, objective_of, sampler_of
 from regard.tasks.sampling import Sampler
-from regard.tasks.translation.training import gleu, objective_of, sampler_of
 from tests import configs
 from tests.small_runs import smaller
 

@@ -48,7 +48,7 @@ class Range:
     def __str__(self) -> str:
         if self.maximum == math.inf:
             return f"{'more than' if self.is_open else 'at least'} {self.minimum:,}"
-        return f"from {self.minimum:,} to {self.maximum:,}"
+        return f"{'above' if self.is_open else 'from'} {self.minimum:,} to {self.maximum:,}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,7 @@ Length = Annotated[int, Range(1, 1_000_000)]
 LengthOrZero = Annotated[int, Range(0, 1_000_000)]
 Seed = Annotated[int, Range(0, (1 << 63) - 1)]
 Share = Annotated[float, Range(0, 1)]
+PositiveShare = Annotated[float, Range(0, 1, is_open=True)]
 Weight = Annotated[float, Range(0)]
 Positive = Annotated[float, Range(0, is_open=True)]
 

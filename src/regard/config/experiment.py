@@ -46,7 +46,7 @@ class Experiment:
             )
         _check_task(self.data, self.model)
         _check_positions(self.data, self.model)
-        _check_r_drop(self.data, self.model, self.training)
+        _check_distributions(self.data, self.model, self.training)
         _check_rewards(self.data, self.model, self.training)
 
 
@@ -114,25 +114,30 @@ def _check_positions(data: Data, model: ModelConfig) -> None:
             )
 
 
-def _check_r_drop(data: Data, model: ModelConfig, training: TrainingConfig) -> None:
-    """Raise a UserError if R-Drop has no distributions over one vocabulary to compare."""
-    if not training.r_drop:
+def _check_distributions(data: Data, model: ModelConfig, training: TrainingConfig) -> None:
+    """Raise a UserError if R-Drop or distillation has no distributions over one vocabulary to
+    compare."""
+    setting = ""
+    if training.r_drop:
+        setting = f"training.r_drop is {training.r_drop}"
+    elif training.objective == "distillation":
+        setting = "training.objective is distillation"
+    if not setting:
         return
     if isinstance(data, ClassificationDataConfig) and data.target == "number":
         raise UserError(
-            f"training.r_drop is {training.r_drop}, which compares probabilities, but data.target "
-            "is number: leave it out"
+            f"{setting}, which compares probabilities, but data.target is number: leave it out"
         )
     if isinstance(model, TranslationModelConfig) and model.copy != "none":
         raise UserError(
-            f"training.r_drop is {training.r_drop}, but model.copy is {model.copy}, whose copied "
-            "words are outside the vocabulary: leave one of them out"
+            f"{setting}, but model.copy is {model.copy}, whose copied words are outside the "
+            "vocabulary: leave one of them out"
         )
 
 
 def _check_rewards(data: Data, model: ModelConfig, training: TrainingConfig) -> None:
     """Raise a UserError if there are no texts to reward, or the reward does not fit them."""
-    if training.objective == "likelihood":
+    if not training.has_rewards:
         return
     if isinstance(data, ClassificationDataConfig):
         raise UserError(

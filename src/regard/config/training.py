@@ -13,6 +13,7 @@ from regard.config.checks import (
     CountOrZero,
     NumAveraged,
     Positive,
+    PositiveShare,
     Seed,
     Share,
     Weight,
@@ -21,6 +22,7 @@ from regard.config.checks import (
 from regard.errors import UserError
 from regard.names import (
     DeviceName,
+    DivergenceName,
     ForcingUnit,
     LossUnit,
     MetricName,
@@ -65,9 +67,10 @@ class TrainingConfig:
     label_smoothing: Share = 0.0
     """Probability that is spread evenly over the vocabulary."""
     objective: ObjectiveName = "likelihood"
-    """Objective: likelihood of the references, or rewards of sampled texts: expected_reward (Wu et
-    al. 2016), minimum_risk (Shen et al. 2016), self_critical (Rennie et al. 2017). Rewards are for
-    models that are trained already (initial_run)."""
+    """Objective: likelihood of the references, probabilities of trained models (distillation), or
+    rewards of sampled texts: expected_reward (Wu et al. 2016), minimum_risk (Shen et al. 2016),
+    self_critical (Rennie et al. 2017). Rewards are for models that are trained already
+    (initial_run)."""
     reward: RewardName | None = None
     """Reward of a sampled text: gleu (words of the references, from 0 to 1) or cider (CIDEr-D, for
     captions). Default: cider for captions, gleu for other texts."""
@@ -78,6 +81,15 @@ class TrainingConfig:
     0."""
     sharpness: Positive = 0.005
     """Exponent of the probabilities of the samples, for minimum_risk."""
+    teachers: tuple[Path, ...] = ()
+    """Run folders, or the folder of an ensemble, whose mean probabilities are the targets of
+    distillation. They have the vocabularies of this model."""
+    teacher_weight: PositiveShare = 0.5
+    """Share of the teachers in the loss of distillation. The rest is the likelihood."""
+    divergence: DivergenceName = "kullback_leibler"
+    """Divergence of the teachers' probabilities from those of the model, for distillation."""
+    temperature: Positive = 1.0
+    """Divisor of the logits of teachers and model, for distillation."""
     r_drop: Weight = 0.0
     """Weight of R-Drop: every update runs the model twice, with different dropout, and the
     divergence of the two predictions is added to the loss. An update takes twice the time."""
@@ -134,14 +146,28 @@ class TrainingConfig:
                 f"training.r_drop is {self.r_drop}, but training.objective is {self.objective}: "
                 "leave one of them out"
             )
+        if self.objective == "distillation" and not self.teachers:
+            raise UserError(
+                "training.objective is distillation, but training.teachers is not set: name the "
+                "run folder of a trained model"
+            )
         if self.objective == "expected_reward" and self.samples < 2:
             raise UserError(
                 f"training.samples is {self.samples}, but training.objective expected_reward "
                 "compares the samples of a sentence: expected at least 2"
             )
-        if self.r_drop and {self.teacher_forcing, self.teacher_forcing_end} - {1, None}:
+        compared = ""
+        if self.r_drop:
+            compared = f"training.r_drop is {self.r_drop}, which compares two passes"
+        elif self.objective == "distillation":
+            compared = "training.objective is distillation, which compares two models"
+        if compared and {self.teacher_forcing, self.teacher_forcing_end} - {1, None}:
             raise UserError(
-                f"training.r_drop is {self.r_drop}, which compares two passes with equal inputs, "
-                "but training.teacher_forcing below 1 replaces inputs by predictions: leave one of "
-                "them out"
+                f"{compared} with equal inputs, but training.teacher_forcing below 1 replaces "
+                "inputs by predictions: leave one of them out"
             )
+
+    @property
+    def has_rewards(self) -> bool:
+        """Whether sampled texts are rewarded."""
+        return self.objective not in ("likelihood", "distillation")

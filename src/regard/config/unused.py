@@ -105,6 +105,7 @@ def _training(experiment: Experiment) -> Iterator[Rule]:
     if forcing in ({1}, {0}):
         yield ("teacher_forcing_unit",), "all inputs are forced alike (training.teacher_forcing)"
     yield from _rewards(training)
+    yield from _distillation(training)
     if not any(_dropouts(experiment.model.resolve())):
         yield ("r_drop",), "the model has no dropout, so two passes are equal (model.dropout)"
     if isinstance(experiment.data, ClassificationDataConfig):
@@ -116,7 +117,7 @@ def _training(experiment: Experiment) -> Iterator[Rule]:
 def _rewards(training: TrainingConfig) -> Iterator[Rule]:
     objective, weight = training.objective, training.likelihood_weight
     reason = f"training.objective is {objective}"
-    if objective == "likelihood":
+    if not training.has_rewards:
         yield ("reward", "samples", "likelihood_weight", "sharpness"), reason
         return
     yield ("loss",), f"{reason}, whose loss is a sum over sentences"
@@ -125,6 +126,14 @@ def _rewards(training: TrainingConfig) -> Iterator[Rule]:
     if not weight and not (weight is None and objective == "expected_reward"):
         forcing = ("teacher_forcing", "teacher_forcing_end", "teacher_forcing_unit")
         yield ("label_smoothing", *forcing), f"{reason} without likelihood"
+
+
+def _distillation(training: TrainingConfig) -> Iterator[Rule]:
+    if training.objective != "distillation":
+        names = ("teachers", "teacher_weight", "divergence", "temperature")
+        yield names, f"training.objective is {training.objective}"
+    elif training.teacher_weight == 1:
+        yield ("label_smoothing",), "training.teacher_weight is 1, so there is no likelihood"
 
 
 def _dropouts(record: Any) -> Iterator[float]:

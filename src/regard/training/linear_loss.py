@@ -13,10 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from regard.linear import linear, round_rows_up, weight_gradient, working_type
+from regard.fast_path import is_exactly
+from regard.linear import Linear, linear, round_rows_up, weight_gradient, working_type
 from regard.precise import precise_type
 from regard.shapes import Float, Tensor
 from regard.training.linear_cross_entropy import LOGITS_ON_A_GPU, WORDS, type_of_sums
@@ -47,6 +49,17 @@ def linear_loss(
     terms: Tensor
     total, terms = _LinearLoss.apply(features.to(dtype), weight, bias, loss, learns)
     return total, terms
+
+
+def loss_of_logits(
+    features: Float[Tensor, "pass word feature"], projection: nn.Linear, loss: LogitLoss
+) -> tuple[Float[Tensor, ""], Float[Tensor, "term"]]:
+    """Return the result of `linear_loss` for any layer that computes logits. Layers other than plain
+    linear ones compute all logits at once."""
+    if is_exactly(projection, Linear, nn.Linear):
+        return linear_loss(features, projection.weight, projection.bias, loss)
+    terms = loss(projection(features), slice(0, features.size(1)))
+    return terms.sum(), terms
 
 
 class _LinearLoss(torch.autograd.Function):

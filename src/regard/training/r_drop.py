@@ -17,20 +17,17 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.data.batch import ClassificationBatch, PairBatch
-from regard.fast_path import is_exactly
-from regard.linear import Linear
 from regard.models.contracts import HeadOutput, Measure, Penalty
 from regard.models.seq2seq import Seq2SeqOutput
 from regard.precise import at_least_float32
 from regard.shapes import Float, Int, Tensor
-from regard.training.linear_loss import LogitLoss, linear_loss
+from regard.training.linear_loss import loss_of_logits
 from regard.training.objective import ClassObjective, Loss, NextToken
 from regard.training.schedule import Progress
-from regard.training.teacher_forcing import TeacherForcing
+from regard.training.teacher_forcing import ALL_TRUE
 
 NAME = "r_drop"
 """Name of the divergence among the penalties of the log."""
-ALL_TRUE = TeacherForcing()
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,9 @@ class RDrop:
         ) -> Float[Tensor, "term"]:
             return two_pass_terms(logits, first.targets[part], smoothing, self.weight)
 
-        return of_logits(torch.stack([first.features, second.features]), first.projection, loss)
+        return loss_of_logits(
+            torch.stack([first.features, second.features]), first.projection, loss
+        )
 
     def _loss(
         self,
@@ -108,17 +107,6 @@ class RDrop:
             for term, again in zip(first.measures, second.measures, strict=True)
         )
         return Loss(total - divergence, (*penalties, Penalty(NAME, divergence)), measures)
-
-
-def of_logits(
-    features: Float[Tensor, "pass word feature"], projection: nn.Linear, loss: LogitLoss
-) -> tuple[Float[Tensor, ""], Float[Tensor, "term"]]:
-    """Return the sum of the terms of a loss of logits, and the terms: for some words at a time if
-    the projection is a plain linear layer."""
-    if is_exactly(projection, Linear, nn.Linear):
-        return linear_loss(features, projection.weight, projection.bias, loss)
-    terms = loss(projection(features), slice(0, features.size(1)))
-    return terms.sum(), terms
 
 
 def two_pass_terms(

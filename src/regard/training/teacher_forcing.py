@@ -47,3 +47,7 @@ class TeacherForcing:
         batch, target = inputs.shape
         draws = torch.rand(batch, 1 if self.by == "sentence" else target, generator=generator)
         return (draws < share).expand(batch, target).to(inputs.device)
+
+
+ALL_TRUE = TeacherForcing()
+"""Teacher forcing with true tokens alone."""

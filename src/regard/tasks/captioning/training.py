@@ -42,12 +42,13 @@ from regard.tasks.arguments import sections_of
 from regard.tasks.captioning.images import ImageSources
 from regard.tasks.captioning.initialisation import initialise_from
 from regard.tasks.captioning.model import CaptionModel
+from regard.tasks.captioning.teachers import load_teacher
 from regard.tasks.checks import caption_findings
 from regard.tasks.generation import GeneratedText
+from regard.tasks.objectives import gleu, objective_of, sampler_of, teachers_of
 from regard.tasks.sampling import Reward
 from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation.embeddings import read_extra_vectors, set_extra_vectors
-from regard.tasks.translation.training import gleu, objective_of, sampler_of
 from regard.tasks.validation import DecodingValidation, metric_named
 
 MAX_VALIDATED = 200
@@ -89,12 +90,16 @@ def prepare(
     if extra_vectors is not None:
         set_extra_vectors(model, extra_vectors)
     dev = [pair for pair in split.dev if pair.source in image_set.places]
-    rewards = {} if config.objective == "likelihood" else _rewards(tokenizer, pairs)
+    rewards = _rewards(tokenizer, pairs) if config.has_rewards else {}
     return TrainingSetup(
         experiment,
         model,
         PairBatches(encoded, _settings(encoded, data.batch_sentences), config.seed),
-        objective_of(config, sampler_of(config, tokenizer, rewards, data.max_length)),
+        objective_of(
+            config,
+            sampler_of(config, tokenizer, rewards, data.max_length),
+            teachers_of(config, partial(load_teacher, experiment, tokenizer)),
+        ),
         _validation(experiment, data, tokenizer, image_set, dev, frozen) if dev else None,
         encoded.num_captions,
         f"{len(image_set.names):,} images, vocabulary {len(tokenizer):,}",

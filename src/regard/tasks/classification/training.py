@@ -27,8 +27,11 @@ from regard.tasks.checks import label_findings
 from regard.tasks.classification.embeddings import set_embeddings
 from regard.tasks.classification.inputs import InputsAndTargets, placed
 from regard.tasks.classification.model import ClassificationModel
+from regard.tasks.classification.teachers import load_teacher
+from regard.tasks.objectives import distillation_of, teachers_of
 from regard.tasks.setup import NUM_EXAMPLES, TrainingSetup
 from regard.tasks.validation import metric_named
+from regard.training.distillation import Teachers
 from regard.training.log import Example, Validation
 from regard.training.objective import ClassObjective, NumberObjective, Objective, mean_loss
 from regard.training.r_drop import RDrop
@@ -65,7 +68,9 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
         experiment,
         model,
         PairBatches(encoded, settings, config.seed),
-        objective_of(config, inputs.targets),
+        objective_of(
+            config, inputs.targets, teachers_of(config, partial(load_teacher, data, inputs))
+        ),
         _validation(experiment, inputs, dev) if dev else None,
         len(encoded),
         _vocabularies(inputs),
@@ -129,11 +134,15 @@ def _encoded(inputs: InputsAndTargets, pairs: Sequence[Pair]) -> EncodedLabels:
     return EncodedLabels(sources, inputs.targets.encode(pairs))
 
 
-def objective_of(config: TrainingConfig, targets: Targets) -> Objective:
-    """Return the training objective of a classifier or regressor."""
+def objective_of(
+    config: TrainingConfig, targets: Targets, teachers: Teachers | None = None
+) -> Objective:
+    """Return the training objective of a classifier or regressor. Distillation needs teachers."""
     if not isinstance(targets, Labels):
         return NumberObjective()
     entropy = ClassObjective(config.label_smoothing)
+    if config.objective == "distillation":
+        return distillation_of(config, entropy, teachers)
     return RDrop(entropy, config.r_drop) if config.r_drop else entropy
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from regard.building import build_translation
 from regard.config import DataConfig, Experiment, TranslationModelConfig
-from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
 from regard.models.weights import load_model
 from regard.runs.folder import RunFolder
 from regard.tasks.arguments import sections_of
+from regard.tasks.tokenizers import tokenizer_difference
 from regard.tasks.translation.encoding import Tokenizers
 
 
@@ -45,34 +45,22 @@ class TranslationRun:
     def check_vocabularies(self, other: TranslationRun, purpose: str) -> None:
         """Raise a UserError unless both runs encode every text as the same token numbers. `purpose`
         says what they cannot do otherwise."""
-        for side in ("source", "target"):
-            ours, theirs = getattr(self.tokenizers, side), getattr(other.tokenizers, side)
-            if ours.vocabulary != theirs.vocabulary:
-                reason = f"their {side} vocabularies differ ({_difference(ours, theirs)})"
-            elif _described(ours) != _described(theirs):
-                reason = (
-                    f"their {side} tokenizers differ ({_described(ours)} and {_described(theirs)})"
-                )
-            elif getattr(self.data, f"{side}_end") != getattr(other.data, f"{side}_end"):
-                reason = f"data.{side}_end is true for only one of them"
-            else:
-                continue
+        difference = encoding_difference(self.tokenizers, self.data, other)
+        if difference:
             raise UserError(
-                f"{self.path} and {other.path} cannot {purpose}: {reason}. Train the second with "
-                f"--data.tokenizers-path {self.path}"
+                f"{self.path} and {other.path} cannot {purpose}: {difference}. Train the second "
+                f"with --data.tokenizers-path {self.path}"
             )
 
 
-def _described(tokenizer: Tokenizer) -> str:
-    """Return the kind of a tokenizer and whether it lower-cases, in words."""
-    settings = tokenizer.settings
-    words = [settings.kind, settings.language if settings.kind == "spacy" else ""]
-    return " ".join([*filter(None, words), "lower-cased" if settings.lowercase else "cased"])
-
-
-def _difference(ours: Tokenizer, theirs: Tokenizer) -> str:
-    if len(ours) != len(theirs):
-        return f"{len(ours):,} and {len(theirs):,} pieces"
-    pairs = enumerate(zip(ours.vocabulary, theirs.vocabulary, strict=True))
-    number, (first, second) = next(pair for pair in pairs if len(set(pair[1])) > 1)
-    return f"number {number} is {first!r} and {second!r}"
+def encoding_difference(tokenizers: Tokenizers, data: DataConfig, other: TranslationRun) -> str:
+    """Return the first difference between the encoding of texts with these tokenizers and that of a
+    run. Empty if both encode every text as the same token numbers."""
+    for side in ("source", "target"):
+        ours, theirs = getattr(tokenizers, side), getattr(other.tokenizers, side)
+        difference = tokenizer_difference(ours, theirs, f"{side} ")
+        if difference:
+            return difference
+        if getattr(data, f"{side}_end") != getattr(other.data, f"{side}_end"):
+            return f"data.{side}_end is true for only one of them"
+    return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -15,25 +15,22 @@ from regard.building.ram import check_ram
 from regard.config import (
     DataConfig,
     Experiment,
-    TrainingConfig,
     longest_sequence,
 )
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
 from regard.data.text.features import FeatureTokenizer
-from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.metrics.error_rates import ERROR_RATES
-from regard.metrics.text import TEXT_METRICS, gleu_words, sentence_gleu
+from regard.metrics.text import TEXT_METRICS
 from regard.models.seq2seq import Seq2Seq
-from regard.names import RewardName
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
 from regard.tasks.checks import Finding, pair_findings
 from regard.tasks.generation import GeneratedText
-from regard.tasks.sampling import Reward, Sampler
+from regard.tasks.objectives import gleu, objective_of, sampler_of, teachers_of
 from regard.tasks.setup import TrainingSetup
 from regard.tasks.translation import preparation
 from regard.tasks.translation.embeddings import (
@@ -44,22 +41,9 @@ from regard.tasks.translation.embeddings import (
 from regard.tasks.translation.encoding import PairEncoder, Tokenizers
 from regard.tasks.translation.initialisation import initialise_from
 from regard.tasks.translation.model import MAX_SCORED, TranslationModel
+from regard.tasks.translation.teachers import load_teacher
 from regard.tasks.validation import DecodingValidation, metric_named
-from regard.training.loss import CrossEntropy
-from regard.training.objective import NextToken, Objective
-from regard.training.r_drop import RDrop
-from regard.training.reward import (
-    ExpectedReward,
-    MinimumRisk,
-    RewardLoss,
-    RewardObjective,
-    Sample,
-    SelfCritical,
-)
-from regard.training.teacher_forcing import TeacherForcing
 
-GOOGLE_WEIGHT = 0.017
-"""Weight of the likelihood beside the expected reward (Wu et al. 2016, section 5)."""
 NEARLY_ALL = 0.999
 """Share of training pairs whose ratio of lengths bounds the length of translations."""
 METRICS = (*TEXT_METRICS, *ERROR_RATES)
@@ -100,7 +84,9 @@ def prepare(
         model,
         preparation.resampled(data, tokenizers, encoded, config.seed),
         objective_of(
-            config, sampler_of(config, tokenizers.target, {"gleu": gleu}, data.max_length)
+            config,
+            sampler_of(config, tokenizers.target, {"gleu": gleu}, data.max_length),
+            teachers_of(config, partial(load_teacher, data, tokenizers)),
         ),
         _validation(experiment, encoder, tokenizers, dev) if dev else None,
         len(encoded.batches),
@@ -155,62 +141,6 @@ def _with_max_ratio(experiment: Experiment, batches: PairBatches) -> Experiment:
         return experiment
     ratio = round(2 * batches.length_ratio(NEARLY_ALL), 2)
     return replace(experiment, search=replace(experiment.search, max_ratio=ratio))
-
-
-def objective_of(config: TrainingConfig, sample: Sample | None = None) -> Objective:
-    """Return the training objective of a model that generates texts. Objectives of rewards need a
-    sampler (`sampler_of`)."""
-    likelihood = NextToken(
-        CrossEntropy(config.label_smoothing, config.loss),
-        TeacherForcing(
-            config.teacher_forcing, config.teacher_forcing_end, config.teacher_forcing_unit
-        ),
-    )
-    if config.objective == "likelihood":
-        return RDrop(likelihood, config.r_drop) if config.r_drop else likelihood
-    if sample is None:
-        raise ValueError(f"training.objective is {config.objective}: expected a sampler, got None")
-    weight = config.likelihood_weight
-    if weight is None:
-        weight = GOOGLE_WEIGHT if config.objective == "expected_reward" else 0.0
-    return RewardObjective(sample, reward_loss(config), likelihood, weight)
-
-
-def reward_loss(config: TrainingConfig) -> RewardLoss:
-    """Return the loss of rewarded samples."""
-    match config.objective:
-        case "expected_reward":
-            return ExpectedReward()
-        case "self_critical":
-            return SelfCritical()
-        case "minimum_risk":
-            return MinimumRisk(config.sharpness)
-        case "likelihood":
-            raise ValueError("training.objective is likelihood, which rewards no samples")
-
-
-def sampler_of(
-    config: TrainingConfig, tokenizer: Tokenizer, rewards: Mapping[RewardName, Reward], longest: int
-) -> Sampler | None:
-    """Return the sampler of a training with rewards, or None. The first reward is the default."""
-    if config.objective == "likelihood":
-        return None
-    name = next(iter(rewards)) if config.reward is None else config.reward
-    return Sampler(
-        tokenizer,
-        rewards[name],
-        name,
-        config.samples,
-        longest,
-        has_baselines=config.objective == "self_critical",
-        has_references=config.objective == "minimum_risk",
-    )
-
-
-def gleu(text: str, references: Sequence[str]) -> float:
-    """Return the best sentence GLEU with any of the references."""
-    words = gleu_words(text)
-    return max(sentence_gleu(words, gleu_words(reference)) for reference in references)
 
 
 def _readable(

@@ -1,0 +1,116 @@
+"""Training objectives of models that generate texts, and teachers of models of every task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from torch import nn
+
+from regard.config import TrainingConfig
+from regard.data.text.tokenizer import Tokenizer
+from regard.device import device_named
+from regard.metrics.text import gleu_words, sentence_gleu
+from regard.names import RewardName
+from regard.record import digest_of_file
+from regard.runs.ensemble import all_members
+from regard.runs.folder import RunFolder
+from regard.tasks.sampling import Reward, Sampler
+from regard.training.distillation import Distillation, Teachers
+from regard.training.loss import CrossEntropy
+from regard.training.objective import ClassObjective, NextToken, Objective
+from regard.training.r_drop import RDrop
+from regard.training.reward import (
+    ExpectedReward,
+    MinimumRisk,
+    RewardLoss,
+    RewardObjective,
+    Sample,
+    SelfCritical,
+)
+from regard.training.teacher_forcing import TeacherForcing
+
+GOOGLE_WEIGHT = 0.017
+"""Weight of the likelihood beside the expected reward (Wu et al. 2016, section 5)."""
+
+
+def objective_of(
+    config: TrainingConfig, sample: Sample | None = None, teachers: Teachers | None = None
+) -> Objective:
+    """Return the training objective of a model that generates texts. Objectives of rewards need a
+    sampler (`sampler_of`), distillation needs teachers (`teachers_of`)."""
+    likelihood = NextToken(
+        CrossEntropy(config.label_smoothing, config.loss),
+        TeacherForcing(
+            config.teacher_forcing, config.teacher_forcing_end, config.teacher_forcing_unit
+        ),
+    )
+    if config.objective == "likelihood":
+        return RDrop(likelihood, config.r_drop) if config.r_drop else likelihood
+    if config.objective == "distillation":
+        return distillation_of(config, likelihood, teachers)
+    if sample is None:
+        raise ValueError(f"training.objective is {config.objective}: expected a sampler, got None")
+    weight = config.likelihood_weight
+    if weight is None:
+        weight = GOOGLE_WEIGHT if config.objective == "expected_reward" else 0.0
+    return RewardObjective(sample, reward_loss(config), likelihood, weight)
+
+
+def reward_loss(config: TrainingConfig) -> RewardLoss:
+    """Return the loss of rewarded samples."""
+    match config.objective:
+        case "expected_reward":
+            return ExpectedReward()
+        case "self_critical":
+            return SelfCritical()
+        case "minimum_risk":
+            return MinimumRisk(config.sharpness)
+        case "likelihood" | "distillation":
+            raise ValueError(f"training.objective is {config.objective}, which rewards no samples")
+
+
+def sampler_of(
+    config: TrainingConfig, tokenizer: Tokenizer, rewards: Mapping[RewardName, Reward], longest: int
+) -> Sampler | None:
+    """Return the sampler of a training with rewards, or None. The first reward is the default."""
+    if not config.has_rewards:
+        return None
+    name = next(iter(rewards)) if config.reward is None else config.reward
+    return Sampler(
+        tokenizer,
+        rewards[name],
+        name,
+        config.samples,
+        longest,
+        has_baselines=config.objective == "self_critical",
+        has_references=config.objective == "minimum_risk",
+    )
+
+
+def gleu(text: str, references: Sequence[str]) -> float:
+    """Return the best sentence GLEU with any of the references."""
+    words = gleu_words(text)
+    return max(sentence_gleu(words, gleu_words(reference)) for reference in references)
+
+
+def distillation_of(
+    config: TrainingConfig, likelihood: NextToken | ClassObjective, teachers: Teachers | None
+) -> Distillation:
+    """Return the likelihood mixed with the probabilities of teachers."""
+    if teachers is None:
+        raise ValueError("training.objective is distillation: expected teachers, got None")
+    return Distillation(
+        likelihood, teachers, config.divergence, config.teacher_weight, config.temperature
+    )
+
+
+def teachers_of(config: TrainingConfig, load: Callable[[Path], nn.Module]) -> Teachers | None:
+    """Load the teachers of a distillation; None for other objectives. `load` returns the model of a
+    run folder, or raises a UserError if the model cannot teach this one."""
+    if config.objective != "distillation":
+        return None
+    device = device_named(config.device, "training.device")
+    runs = all_members(config.teachers)
+    models = tuple(load(run).to(device) for run in runs)
+    return Teachers(models, tuple(digest_of_file(RunFolder(run).model) for run in runs))

@@ -1,0 +1,36 @@
+"""Teachers of a translation model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from regard.config import DataConfig, longest_sequence
+from regard.errors import UserError
+from regard.models.seq2seq import Seq2Seq
+from regard.tasks.translation.encoding import Tokenizers
+from regard.tasks.translation.loaded import TranslationRun, encoding_difference
+
+
+def load_teacher(data: DataConfig, tokenizers: Tokenizers, path: Path) -> Seq2Seq:
+    """Load a model for the distillation of a model with this data and these tokenizers. UserError
+    if it encodes texts differently, copies, or reads only shorter texts."""
+    run = TranslationRun.load(path)
+    place = f"training.teachers is {path}"
+    difference = encoding_difference(tokenizers, data, run)
+    if difference:
+        raise UserError(
+            f"{place}, whose encoding is not that of this model: {difference}. Set "
+            f"--data.tokenizers-path {path}"
+        )
+    if run.config.copy != "none":
+        raise UserError(
+            f"{place}, whose model.copy is {run.config.copy}: its copied words are outside the "
+            "vocabulary. Name a model that does not copy"
+        )
+    longest = longest_sequence([run.config])
+    if longest is not None and longest < data.max_length:
+        raise UserError(
+            f"{place}, which reads at most {longest} tokens, but data.max_length is "
+            f"{data.max_length}: lower data.max_length"
+        )
+    return run.model

@@ -1,0 +1,194 @@
+"""Distillation at the level of words (Kim and Rush 2016, section 3.1): a student learns the
+probabilities of a trained teacher.
+
+    loss = (1 - a) CE(y) + a T^2 D(p_T || q_T)
+    p_T = softmax(log p / T)        q_T = softmax(log q / T)
+
+p are the probabilities of the teacher, q those of the student, for every next word after a true
+history. D is the Kullback-Leibler divergence, whose gradient is that of the cross entropy of the
+paper, or the Jensen-Shannon divergence. The temperature T and the factor T^2 are those of Hinton et
+al. (2015, section 2). Several teachers have the mean of their probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, cast
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from regard.data.batch import ClassificationBatch, PairBatch
+from regard.models.contracts import HeadOutput, Measure
+from regard.models.seq2seq import Seq2Seq, Seq2SeqOutput
+from regard.names import DivergenceName
+from regard.precise import at_least_float32
+from regard.shapes import Float, Int, Tensor
+from regard.training.linear_loss import loss_of_logits
+from regard.training.loss import jensen_shannon_divergence, kl_divergence
+from regard.training.objective import ClassObjective, Loss, NextToken
+from regard.training.schedule import Progress
+from regard.training.teacher_forcing import ALL_TRUE
+
+DIVERGENCES: Mapping[
+    DivergenceName,
+    Callable[[Float[Tensor, "*batch word"], Float[Tensor, "*batch word"]], Float[Tensor, "*batch"]],
+] = {"kullback_leibler": kl_divergence, "jensen_shannon": jensen_shannon_divergence}
+"""Divergence of each name, of the teacher from the student."""
+LogProbabilities = Callable[[slice], Float[Tensor, "word vocabulary"]]
+
+
+@dataclass(frozen=True)
+class Teachers:
+    """Trained models of one vocabulary. They are frozen, without dropout."""
+
+    models: tuple[nn.Module, ...] = field(repr=False)
+    """Models of texts (`Seq2Seq`) or of labels (`HeadModel`)."""
+    digests: tuple[str, ...]
+    """Digest of the weights of each model, which identifies the teachers of a resumed run."""
+
+    def __post_init__(self) -> None:
+        if not self.models:
+            raise ValueError("teachers: expected at least one model, got none")
+        for model in self.models:
+            model.eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def of_words(self, batch: PairBatch) -> LogProbabilities:
+        """Read a batch. Return the function from places of words to the log probabilities of all
+        words there."""
+        models = [cast(Seq2Seq, model) for model in self.models]
+        features = [
+            batch.real(model.decoder(batch.inputs, model.encode(batch.source)).features)
+            for model in models
+        ]
+
+        @torch.no_grad()
+        def log_probabilities(part: slice) -> Float[Tensor, "word vocabulary"]:
+            return log_of_mean(
+                [
+                    model.decoder.project(values[part])
+                    for model, values in zip(models, features, strict=True)
+                ]
+            )
+
+        return log_probabilities
+
+    @torch.no_grad()
+    def of_labels(self, batch: ClassificationBatch) -> LogProbabilities:
+        """Read a batch. Return the function from places of sources to the log probabilities of all
+        labels there."""
+        predictions = [model(batch.source).predictions for model in self.models]
+        return log_of_mean(predictions).__getitem__
+
+
+def log_of_mean(
+    logits: Sequence[Float[Tensor, "word vocabulary"]],
+) -> Float[Tensor, "word vocabulary"]:
+    """Return the logarithm of the mean probabilities of several models, at least in float32."""
+    logs = [at_least_float32(each).log_softmax(dim=-1) for each in logits]
+    return reduce(torch.logaddexp, logs) - math.log(len(logs))
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """Cross entropy, mixed with the divergence from the probabilities of teachers."""
+
+    objective: NextToken | ClassObjective
+    teachers: Teachers
+    divergence: DivergenceName = "kullback_leibler"
+    weight: float = 0.5
+    """Share a of the teachers in the loss."""
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight <= 1:
+            raise ValueError(f"the share of the teachers is {self.weight}: expected above 0 to 1")
+        if isinstance(self.objective, NextToken) and self.objective.teacher_forcing != ALL_TRUE:
+            raise ValueError(
+                f"teacher forcing is {self.objective.teacher_forcing}: expected true tokens alone, "
+                "so that student and teachers have equal inputs"
+            )
+
+    def count(self, batch: Any) -> int:
+        """Return the divisor of the cross entropy."""
+        return self.objective.count(batch)
+
+    def size(self, batch: Any) -> int:
+        return self.objective.size(batch)
+
+    def __call__(
+        self,
+        model: nn.Module,
+        batch: PairBatch | ClassificationBatch,
+        progress: Progress,
+        generator: torch.Generator,
+    ) -> Loss:
+        """Compute the loss, and as a measure the mean divergence of a word or label. All inputs of
+        a decoder are true tokens. ValueError for a model that copies."""
+        del progress, generator
+        if isinstance(self.objective, ClassObjective):
+            labels = cast(ClassificationBatch, batch)
+            prediction: HeadOutput = model(labels.source)
+            terms = self._terms(
+                prediction.predictions,
+                labels.targets,
+                self.teachers.of_labels(labels)(slice(None)),
+                self.objective.label_smoothing,
+            )
+            return self._loss(terms.sum(), terms, prediction, batch)
+        output: Seq2SeqOutput = model(batch)
+        return self._loss(*self._of_words(output, cast(PairBatch, batch)), output, batch)
+
+    def _of_words(
+        self, output: Seq2SeqOutput, batch: PairBatch
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "term"]]:
+        if output.copying is not None:
+            raise ValueError(
+                "distillation needs one distribution over the vocabulary, got copied words"
+            )
+        log_probabilities = self.teachers.of_words(batch)
+        smoothing = cast(NextToken, self.objective).loss.label_smoothing
+
+        def loss(
+            logits: Float[Tensor, "pass word vocabulary"], part: slice
+        ) -> Float[Tensor, "term"]:
+            return self._terms(logits[0], output.targets[part], log_probabilities(part), smoothing)
+
+        return loss_of_logits(output.features[None], output.projection, loss)
+
+    def _terms(
+        self,
+        logits: Float[Tensor, "word vocabulary"],
+        targets: Int[Tensor, "word"],
+        log_probabilities: Float[Tensor, "word vocabulary"],
+        smoothing: float,
+    ) -> Float[Tensor, "term"]:
+        """Return both terms of the loss, summed over words."""
+        logits = at_least_float32(logits)
+        entropy = F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+        teacher, student = (
+            (each / self.temperature).log_softmax(dim=-1) for each in (log_probabilities, logits)
+        )
+        divergence = DIVERGENCES[self.divergence](teacher, student).sum()
+        return torch.stack([(1 - self.weight) * entropy, self._scale * divergence])
+
+    @property
+    def _scale(self) -> float:
+        """Factor of the divergence."""
+        return self.weight * self.temperature**2
+
+    def _loss(
+        self,
+        total: Float[Tensor, ""],
+        terms: Float[Tensor, "term"],
+        output: Seq2SeqOutput | HeadOutput,
+        batch: PairBatch | ClassificationBatch,
+    ) -> Loss:
+        divergence = terms[1].detach() / self._scale / self.size(batch)
+        measures = (*output.measures, Measure("divergence", divergence))
+        return Loss(total, output.penalties, measures)
