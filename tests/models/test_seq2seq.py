@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.building import build_translation
-from regard.data.batch import pair_batch
+from regard.data.batch import pair_batch, with_targets
 from regard.models.contracts import Measure, Penalty
 from tests import configs
 
@@ -97,3 +98,32 @@ def test_penalties_and_measures_of_both_parts_reach_the_output():
     output = model(pair_batch(SOURCES, TARGETS))
     for terms in (output.penalties, output.measures):
         assert [term.name for term in terms] == ["encoder", "decoder"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        configs.recurrent(size=7, cell="lstm", attention=dict(size=5)),
+        configs.transformer(size=6, heads=2),
+        configs.translation("dilated_convolution", "dilated_convolution", size=6),
+    ],
+    ids=lambda config: config.decoder.kind,
+)
+def test_targets_that_share_a_source_equal_repeated_sources(config):
+    """With their gradients."""
+    torch.manual_seed(2)
+    model = build_translation(config, 11, 13).double()
+    sources = [[5, 6, 7, 2], [8, 2], [9, 10, 2]]
+    targets, rows = [[4, 5, 2], [6, 2], [7, 8, 9, 2], [2]], [2, 0, 0, 1]
+    shared = replace(
+        with_targets(pair_batch(sources, targets[:3]).source, targets), rows=torch.tensor(rows)
+    )
+    repeated = pair_batch([sources[row] for row in rows], targets)
+    values, gradients = [], []
+    for batch in (shared, repeated):
+        output = model(batch)
+        values.append(output.features)
+        loss = (output.features * torch.linspace(-1, 1, output.features.size(1))).sum()
+        gradients.append(torch.autograd.grad(loss, [*model.parameters()], allow_unused=True))
+    torch.testing.assert_close(*values)
+    torch.testing.assert_close(*gradients)

@@ -57,7 +57,8 @@ def test_samples_are_sentence_by_sentence_with_their_sources_and_rewards(model):
     samples = sampler()(model, batch(), generator())
     assert model.training
     assert samples.sentences.tolist() == [0] * 6 + [1] * 6 + [2] * 6
-    assert torch.equal(samples.batch.source.ids, batch().source.ids[samples.sentences])
+    assert torch.equal(samples.batch.source.ids, batch().source.ids)
+    assert torch.equal(samples.batch.rows, samples.sentences)
     sequences = sequences_of(samples)
     assert not {PAD, START, UNKNOWN} & {token for each in sequences for token in each}
     for number, sequence, reward in zip(
@@ -111,7 +112,8 @@ def test_all_captions_of_an_image_are_references():
     )
     samples = reward(captioner, with_targets(images, REFERENCES), generator())
     assert samples.batch.source.values.size(0) == 2
-    assert samples.batch.source.rows.tolist() == [0, 0, 0, 0, 1, 1]
+    assert samples.batch.source.rows.tolist() == [0, 0, 1]
+    assert samples.batch.rows.tolist() == [0, 0, 1, 1, 2, 2]
     both = ["a b", "c d e f"]
     assert texts == [both] * 4 + [["a"]] * 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -10,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.data.batch import pair_batch
+from regard.models.contracts import Penalty
 from regard.models.seq2seq import Seq2SeqOutput
 from regard.training import linear_log_probabilities as module
 from regard.training.linear_log_probabilities import log_probabilities
@@ -166,6 +168,22 @@ def test_measures_and_counts():
     assert measures == pytest.approx(
         {"reward": float(rewards.mean()), "distinct": 1.0, "baseline": 0.3}
     )
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3])
+def test_penalties_are_those_of_a_sentence_however_many_samples_it_has(policy, weight):
+    class Penalised(nn.Module):
+        def forward(self, batch, forced=None):
+            output = policy(batch, forced)
+            size, balance = torch.tensor(float(len(batch.mask))), torch.tensor(0.7)
+            return replace(
+                output, penalties=(Penalty("size", size), Penalty("balance", balance, is_mean=True))
+            )
+
+    sample = drawn(SEQUENCES[:3], SEQUENCES[2:7])
+    objective = RewardObjective(sample, ExpectedReward(), NextToken(), weight)
+    loss = objective(Penalised(), reference_batch(2), FIRST, torch.Generator())
+    assert [float(penalty.value) for penalty in loss.penalties] == pytest.approx([2, 0.7])
 
 
 def test_baselines_are_required():

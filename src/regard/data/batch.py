@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -24,7 +24,6 @@ __all__ = [
     "Tokens",
     "pad",
     "pair_batch",
-    "select_rows",
     "with_targets",
 ]
 
@@ -140,6 +139,9 @@ class PairBatch:
     places: Int[Tensor, "_"] | None = None
     """Positions of True in the flattened mask. They are set when a batch moves to another device,
     because finding them there would wait for that device."""
+    rows: Int[Tensor, "batch"] | None = None
+    """Number of the source of each target, if several targets share a source. None: targets and
+    sources are in the same order."""
 
     def to(self, device: torch.device | str) -> PairBatch:
         places = self.places
@@ -151,6 +153,7 @@ class PairBatch:
             _moved(self.outputs, device),
             _moved(self.mask, device),
             None if places is None else _moved(places, device),
+            None if self.rows is None else _moved(self.rows, device),
         )
 
     def real(self, values: Shaped[Tensor, "batch target *rest"]) -> Shaped[Tensor, "word *rest"]:
@@ -191,22 +194,6 @@ def pad(sequences: Sequence[Sequence[int]]) -> Tokens:
         padding_value=PAD,
     )
     return Tokens(ids, torch.arange(ids.size(1)) < lengths[:, None])
-
-
-def select_rows(
-    source: Tokens | Images | GridFeatures, rows: Int[Tensor, "row"]
-) -> Tokens | Images | GridFeatures:
-    """Return the sources with these numbers, in this order. A number may repeat; images are not
-    copied."""
-    if not isinstance(source, Tokens):
-        return replace(source, rows=rows if source.rows is None else source.rows[rows])
-    lengths = source.lengths
-    return Tokens(
-        source.ids[rows],
-        source.mask[rows],
-        None if lengths is None else tuple(lengths[row] for row in rows.tolist()),
-        None if source.copies is None else source.copies[rows],
-    )
 
 
 def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch:

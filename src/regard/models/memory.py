@@ -109,6 +109,21 @@ class PreparedMemory:
         )
 
 
+def repeat_memory(memory: Memory, rows: Int[Tensor, "row"]) -> Memory:
+    """Return the memory of the sources with these numbers, in this order. A number may repeat."""
+    keys = memory.keys[rows]
+    start = memory.summary
+    if start is not None:
+        start = Summary(start.hidden[rows], None if start.cell is None else start.cell[rows])
+    return Memory(
+        keys,
+        keys if memory.values is memory.keys else memory.values[rows],
+        memory.mask[rows],
+        start,
+        None if memory.copies is None else memory.copies[rows],
+    )
+
+
 def single_memory(memories: tuple[Memory, ...]) -> Memory:
     """Return the only memory. ValueError for another number of memories."""
     if len(memories) != 1:

@@ -23,7 +23,7 @@ from regard.models.contracts import (
     Penalty,
     TrainedDecoder,
 )
-from regard.models.memory import BuildMemory
+from regard.models.memory import BuildMemory, repeat_memory
 from regard.models.penalties import AttentionPenalty
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -94,6 +94,8 @@ class Seq2Seq(nn.Module):
         tokens."""
         encoded = self.encoder(batch.source)
         memories = self.memories(batch.source, encoded)
+        if (rows := batch.rows) is not None:
+            memories = tuple(repeat_memory(memory, rows) for memory in memories)
         inputs = batch.inputs
         if forced is not None:
             inputs = predicted_inputs(self.decoder, memories, inputs, forced)

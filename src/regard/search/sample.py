@@ -52,10 +52,12 @@ def sample(
 def _draw(
     logits: Float[Tensor, "batch choice"], generator: torch.Generator | None
 ) -> Int[Tensor, "batch 1"]:
-    """Draw an index for each row. If the probabilities of a row are NaN, draw any index: the error
-    is raised when the log probabilities are read."""
-    probabilities = torch.softmax(logits, dim=1)
-    probabilities = torch.where(
-        probabilities.isfinite().all(dim=1, keepdim=True), probabilities, 1.0
-    )
-    return torch.multinomial(probabilities, 1, generator=generator)
+    """Draw an index for each row: the first whose cumulative probability is above a random number.
+    One number a row is several times as fast as `torch.multinomial`, which draws one for each
+    choice. If the probabilities of a row are NaN, draw any index: the error is raised when the log
+    probabilities are read."""
+    sums = torch.softmax(logits, dim=1).cumsum(dim=1, dtype=torch.double)
+    total = sums[:, -1:]
+    numbers = torch.rand(total.shape, generator=generator, dtype=torch.double, device=total.device)
+    below = torch.minimum(numbers * total, total.nextafter(torch.zeros_like(total)))
+    return torch.searchsorted(sums, below, right=True).clamp(max=logits.size(1) - 1)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import torch
 from torch import nn
 
-from regard.data.batch import END, PAD, START, UNKNOWN, PairBatch, Tokens, select_rows, with_targets
+from regard.data.batch import END, PAD, START, UNKNOWN, PairBatch, Tokens, with_targets
 from regard.data.text.tokenizer import Tokenizer
+from regard.models.contracts import Memory
+from regard.models.memory import repeat_memory
 from regard.models.seq2seq import Seq2Seq
 from regard.names import RewardName
 from regard.search import Limits, greedy, sample
-from regard.shapes import Int, Tensor
+from regard.shapes import Float, Int, Tensor
 from regard.training.reward import Samples
 
 Reward = Callable[[str, Sequence[str]], float]
@@ -55,42 +57,45 @@ class Sampler:
         own = [
             tuple(row[real].tolist()) for row, real in zip(batch.outputs, batch.mask, strict=True)
         ]
+        references = self._references(batch, own)
+        memories = model.encode(batch.source)
         rows = torch.arange(len(own), device=device).repeat_interleave(self.num_samples)
         drawn = sample(
             model.decoder,
-            model.encode(select_rows(batch.source, rows)),
+            tuple(repeat_memory(memory, rows) for memory in memories),
             self._limits(batch, rows),
             generator=generator if device.type == "cpu" else None,
         )
         numbers = rows.tolist()
-        sequences = [hypothesis.tokens for hypothesis in drawn]
-        num_distinct = len({*zip(numbers, sequences, strict=True)})
+        pairs = [*zip(numbers, (hypothesis.tokens for hypothesis in drawn), strict=True)]
+        distinct = dict.fromkeys(pairs)
         if self.has_references:
-            pairs = dict.fromkeys([*zip(numbers, sequences, strict=True), *enumerate(own)])
-            numbers, sequences = map(
-                list, zip(*sorted(pairs, key=lambda pair: pair[0]), strict=True)
-            )
-        references = self._references(batch, own)
-        rewards = [
-            self._rewarded(sequence, references[number])
-            for number, sequence in zip(numbers, sequences, strict=True)
-        ]
+            pairs = sorted(distinct | dict.fromkeys(enumerate(own)), key=lambda pair: pair[0])
+            numbers = [number for number, _ in pairs]
         sentences = torch.tensor(numbers, device=device)
-        source = select_rows(batch.source, sentences)
+        rewards = [self._rewarded(tokens, references[number]) for number, tokens in pairs]
+        baselines = None
+        if self.has_baselines:
+            baselines = self._baselines(model, batch, memories, references)[sentences]
+        targets = with_targets(batch.source, [tokens for _, tokens in pairs])
         return Samples(
-            with_targets(source, sequences).to(device),
+            replace(targets, rows=sentences).to(device),
             sentences,
             torch.tensor(rewards, device=device),
-            self._baselines(model, batch, references)[sentences] if self.has_baselines else None,
-            num_distinct / len(drawn),
+            baselines,
+            len(distinct) / len(drawn),
         )
 
     def _baselines(
-        self, model: Seq2Seq, batch: PairBatch, references: Sequence[Sequence[str]]
-    ) -> torch.Tensor:
+        self,
+        model: Seq2Seq,
+        batch: PairBatch,
+        memories: tuple[Memory, ...],
+        references: Sequence[Sequence[str]],
+    ) -> Float[Tensor, "sentence"]:
         """Return the reward of the greedy output for each sentence."""
         rows = torch.arange(len(references), device=batch.mask.device)
-        outputs = greedy(model.decoder, model.encode(batch.source), self._limits(batch, rows))
+        outputs = greedy(model.decoder, memories, self._limits(batch, rows))
         rewards = [
             self._rewarded(output.tokens, texts)
             for output, texts in zip(outputs, references, strict=True)

@@ -54,8 +54,8 @@ def linear_loss(
 def loss_of_logits(
     features: Float[Tensor, "pass word feature"], projection: nn.Linear, loss: LogitLoss
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "term"]]:
-    """Return the result of `linear_loss` for any layer that computes logits. Layers other than plain
-    linear ones compute all logits at once."""
+    """Return the result of `linear_loss` for any layer that computes logits. Layers that are not
+    plain linear ones compute all logits at once."""
     if is_exactly(projection, Linear, nn.Linear):
         return linear_loss(features, projection.weight, projection.bias, loss)
     terms = loss(projection(features), slice(0, features.size(1)))

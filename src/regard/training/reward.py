@@ -38,7 +38,7 @@ class Samples:
     """Sampled sequences of a batch, all those of a sentence one after the other."""
 
     batch: PairBatch
-    """The samples as targets, each with its source."""
+    """The samples as targets. Sources are encoded once for all samples of a sentence."""
     sentences: Int[Tensor, "sample"]
     """Number of the sentence of each sample."""
     rewards: Float[Tensor, "sample"]
@@ -104,7 +104,7 @@ class RewardObjective:
     """Loss of rewarded samples, plus the weighted cross entropy of the references.
 
     Penalties of the model are those of the pass through the references, or without that pass those
-    of the pass through the samples."""
+    of the pass through the samples, as a mean over the samples of a sentence."""
 
     sample: Sample
     loss: RewardLoss
@@ -124,7 +124,12 @@ class RewardObjective:
         samples = self.sample(model, batch, generator)
         output: Seq2SeqOutput = model(samples.batch)
         logs = sequence_log_probabilities(output, samples.batch.mask)
-        loss = Loss(self.loss(logs, samples), output.penalties, output.measures)
+        share = self.count(batch) / len(samples.rewards)
+        penalties = tuple(
+            penalty if penalty.is_mean else replace(penalty, value=share * penalty.value)
+            for penalty in output.penalties
+        )
+        loss = Loss(self.loss(logs, samples), penalties, output.measures)
         if self.likelihood_weight:
             likelihood = self.likelihood(model, batch, progress, generator)
             total = loss.sum + self.likelihood_weight * likelihood.sum
