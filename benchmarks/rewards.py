@@ -142,10 +142,10 @@ class Result:
     """Peak memory of the training."""
 
 
-def finish(name: str, task: Task, seed: int, output: Path, *, is_tiny: bool) -> list[Result]:
+def finish(name: str, task: Task, seed: int, output: Path, *, is_tiny: bool) -> None:
     """Train and score the base model and all systems of a seed, as far as their results are not
     saved."""
-    results, folder = [], output / f"{name}-{seed}"
+    folder = output / f"{name}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     for system in (BASE, *task.systems):
         run = folder / system
@@ -156,11 +156,39 @@ def finish(name: str, task: Task, seed: int, output: Path, *, is_tiny: bool) -> 
                 result = scored(name, system, seed, task.scores, run)
                 with whole(file) as unfinished:
                     unfinished.write_text(json.dumps(asdict(result), indent=1), encoding="utf8")
-        result = Result(**json.loads(file.read_text(encoding="utf8")))
+        result = read_result(file)
         shown = ", ".join(f"{metric} {value:.2f}" for metric, value in result.scores.items())
         print(f"{name}, {system}, seed {seed}: {shown}", flush=True)
-        results.append(result)
-    return results
+
+
+def read_result(file: Path) -> Result:
+    return Result(**json.loads(file.read_text(encoding="utf8")))
+
+
+def all_results(output: Path) -> list[Result]:
+    """Return the results of all finished seeds, of this command and of others, in the order of
+    tasks, systems and seeds."""
+    files = [
+        folder / f"{system}.json"
+        for name, task in tasks_of(Path()).items()
+        for system in (BASE, *task.systems)
+        for folder in sorted(output.glob(f"{name}-*"))
+        if all((folder / f"{each}.json").exists() for each in (BASE, *task.systems))
+    ]
+    return [read_result(file) for file in files]
+
+
+def write_results(output: Path) -> str:
+    """Write results.tsv and table.md, and return the table."""
+    results = all_results(output)
+    rows = [[json.dumps(value) for value in asdict(result).values()] for result in results]
+    columns = [field.name for field in fields(Result)]
+    lines = ["\t".join(row) + "\n" for row in (columns, *rows)]
+    text = table(results)
+    for name, content in (("results.tsv", "".join(lines)), ("table.md", text)):
+        with whole(output / name) as unfinished:
+            unfinished.write_text(content, encoding="utf8")
+    return text
 
 
 def train(command: Sequence[str], run: Path) -> None:
@@ -248,23 +276,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = options.tasks or [*tasks]
     if "multi30k" in names and options.data is None:
         parser.error("the task multi30k needs --data: name the folder of its files")
-    results = [
-        result
-        for seed in options.seeds
-        for name in names
-        for result in finish(name, tasks[name], seed, options.output, is_tiny=options.tiny)
-    ]
-    results.sort(key=lambda result: names.index(result.task))
-    columns = [field.name for field in fields(Result)]
-    with whole(options.output / "results.tsv") as unfinished:
-        rows = [
-            columns,
-            *([json.dumps(value) for value in asdict(each).values()] for each in results),
-        ]
-        unfinished.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf8")
-    text = table(results)
-    with whole(options.output / "table.md") as unfinished:
-        unfinished.write_text(text, encoding="utf8")
+    for seed in options.seeds:
+        for name in names:
+            finish(name, tasks[name], seed, options.output, is_tiny=options.tiny)
+    with locked(options.output):
+        text = write_results(options.output)
     print(text)
     return 0
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from regard.config import DataConfig
+from regard.config import DataConfig, TrainingConfig
 from regard.data.examples import Pair
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
@@ -15,6 +18,7 @@ from regard.tasks.checks import (
     label_findings,
     length_findings,
     pair_findings,
+    reward_findings,
 )
 
 NAMES = [f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst"]
@@ -107,3 +111,13 @@ def test_short_trainings_are_a_warning_with_longer_ones():
         "of 1 update are a short training: --training.epochs 600 learns more"
     )
     assert length_findings(10, 20, 5) == ()
+
+
+def test_rewards_for_an_untrained_model_are_reported():
+    config = TrainingConfig(objective="self_critical")
+    (finding,) = reward_findings(config)
+    assert finding.severity == "warn"
+    assert "training.objective is self_critical" in finding.text
+    assert "--init-from" in finding.text
+    assert reward_findings(replace(config, initial_run=Path("x"))) == ()
+    assert reward_findings(replace(config, objective="likelihood")) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import replace
 
@@ -12,10 +13,14 @@ from regard.building import build_captioner, build_translation
 from regard.config import CaptionDataConfig, Experiment, TrainingConfig
 from regard.data.batch import END, PAD, START, UNKNOWN, Images, pair_batch, with_targets
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
+from regard.errors import UserError
+from regard.metrics.captions import CiderD
 from regard.pipeline.train import train
 from regard.search import Limits, greedy
 from regard.tasks.objectives import gleu, objective_of, sampler_of
 from regard.tasks.sampling import Sampler
+from regard.training.reward import ExpectedReward, MinimumRisk, RewardObjective, SelfCritical
+from regard.training.schedule import Progress
 from tests import configs
 from tests.small_runs import smaller
 
@@ -91,6 +96,35 @@ def test_baselines_are_rewards_of_greedy_outputs_without_dropout(model):
     assert samples.baselines.tolist() == pytest.approx(
         [each for each in expected for _ in range(6)]
     )
+
+
+def test_probabilities_that_are_not_finite_end_training_with_one_line(model):
+    broken = copy.deepcopy(model).train()
+    with torch.no_grad():
+        broken.decoder.projection.weight.fill_(torch.nan)
+    with pytest.raises(UserError, match=r"samples of the model .* not finite"):
+        sampler()(broken, batch(), generator())
+    assert broken.training
+
+
+def test_equal_samples_and_empty_ones_are_rewarded(model):
+    """A sample that is the end alone has no words."""
+    certain = copy.deepcopy(model)
+    with torch.no_grad():
+        certain.decoder.projection.weight.zero_()
+        certain.decoder.projection.bias.zero_()[END] = 1000.0
+    rewards = {"gleu": gleu, "cider": CiderD([["a b"], ["c"]]).score}
+    for name, reward in rewards.items():
+        drawing = Sampler(TOKENIZER, reward, name, 3, 7, has_baselines=True)
+        samples = drawing(certain, batch(), generator())
+        assert sequences_of(samples) == [[END]] * 9
+        assert samples.rewards.tolist() == samples.baselines.tolist() == [0.0] * 9
+        assert samples.share_distinct == pytest.approx(1 / 3)
+        for loss in (ExpectedReward(), SelfCritical(), MinimumRisk()):
+            objective = RewardObjective(drawing, loss)
+            value = objective(certain.train(), batch(), Progress(1, 1), generator()).sum
+            slopes = torch.autograd.grad(value, [*certain.parameters()], allow_unused=True)
+            assert all(float(slope.abs().max()) == 0 for slope in slopes if slope is not None)
 
 
 def test_sets_are_distinct_with_the_reference(model):

@@ -14,6 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 from regard.metrics.metric import Metric, MetricScore
 from regard.metrics.text import (
@@ -31,6 +32,9 @@ LONGEST = 4
 """Number of words in the longest n-grams."""
 WIDTH = 6.0
 """Standard deviation of the Gaussian over differences in length in CIDEr-D."""
+NUM_CACHED = 1024
+"""Number of captions whose vectors CIDEr-D keeps: in training, captions of an image are references
+of all its samples."""
 Grams = Counter[tuple[str, ...]]
 
 
@@ -111,15 +115,21 @@ class CiderD:
         for alternatives in references:
             self._num_images.update({gram for text in alternatives for gram in _grams(words(text))})
         self._log_images = math.log(max(len(references), 1))
+        self._vector = lru_cache(NUM_CACHED)(self._vector_of)
 
     def score(self, hypothesis: str, references: Sequence[str]) -> float:
         """Return the score of one caption, 10 for a caption that equals its only reference."""
-        output = _grams(words(hypothesis))
+        output, num_words = self._vector(hypothesis)
+        targets = map(self._vector, references)
         similarities = [
-            _similarity(self._weigh(output), self._weigh(target), _length(output) - _length(target))
-            for target in (_grams(words(text)) for text in references)
+            _similarity(output, target, num_words - length) for target, length in targets
         ]
         return 10 * sum(similarities) / len(similarities)
+
+    def _vector_of(self, text: str) -> tuple[list[dict[tuple[str, ...], float]], int]:
+        """Return the weighted n-grams of a caption, for each n, and its number of words."""
+        grams = _grams(words(text))
+        return self._weigh(grams), _length(grams)
 
     def _weigh(self, grams: Grams) -> list[dict[tuple[str, ...], float]]:
         vectors: list[dict[tuple[str, ...], float]] = [{} for _ in range(LONGEST)]

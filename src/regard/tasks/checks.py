@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import ceil
 
-from regard.config import Data
+from regard.config import Data, TrainingConfig
 from regard.data.examples import Pair
 from regard.data.files.columns import is_count
 from regard.data.text.features import FeatureTokenizer, split_source
@@ -143,6 +143,19 @@ def caption_findings(num_images: int, *, is_pretrained: bool) -> tuple[Finding, 
             "warn",
             f"{num_images:,} images: expect similar captions for all; --model.encoder.kind "
             "backbone uses a pretrained network",
+        ),
+    )
+
+
+def reward_findings(config: TrainingConfig) -> tuple[Finding, ...]:
+    """Return the findings about rewards for a model that is newly initialised."""
+    if not config.has_rewards or config.initial_run is not None:
+        return ()
+    return (
+        Finding(
+            "warn",
+            f"training.objective is {config.objective}, and samples of a newly initialised model "
+            "have hardly any reward: --init-from starts from a trained run",
         ),
     )
 

@@ -12,12 +12,14 @@ from torch import nn
 
 from regard.data.batch import END, PAD, START, UNKNOWN, PairBatch, Tokens, with_targets
 from regard.data.text.tokenizer import Tokenizer
+from regard.errors import UserError
 from regard.models.contracts import Memory
 from regard.models.memory import repeat_memory
 from regard.models.seq2seq import Seq2Seq
 from regard.names import RewardName
-from regard.search import Limits, greedy, sample
+from regard.search import ImpossibleError, Limits, greedy, sample
 from regard.shapes import Float, Int, Tensor
+from regard.training.recorder import REMEDY
 from regard.training.reward import Samples
 
 Reward = Callable[[str, Sequence[str]], float]
@@ -44,11 +46,17 @@ class Sampler:
     """Whether the samples of a sentence are distinct, with its reference among them."""
 
     def __call__(self, model: nn.Module, batch: PairBatch, generator: torch.Generator) -> Samples:
-        """Draw samples for a batch. The model stays in its mode."""
+        """Draw samples for a batch. The model stays in its mode. UserError if its probabilities are
+        not finite."""
         was_training = model.training
         try:
             with torch.no_grad(), torch.autocast(batch.mask.device.type, enabled=False):
                 return self._samples(cast(Seq2Seq, model.eval()), batch, generator)
+        except ImpossibleError as error:
+            raise UserError(
+                "training stopped: samples of the model have probabilities that are not finite. "
+                f"Nothing was saved after the last good state. {REMEDY}"
+            ) from error
         finally:
             model.train(was_training)
 

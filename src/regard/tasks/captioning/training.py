@@ -43,7 +43,7 @@ from regard.tasks.captioning.images import ImageSources
 from regard.tasks.captioning.initialisation import initialise_from
 from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.captioning.teachers import load_teacher
-from regard.tasks.checks import caption_findings
+from regard.tasks.checks import caption_findings, reward_findings
 from regard.tasks.generation import GeneratedText
 from regard.tasks.objectives import gleu, objective_of, sampler_of, teachers_of
 from regard.tasks.sampling import Reward
@@ -106,7 +106,10 @@ def prepare(
         partial(_save, tokenizer, backbone),
         unread + too_long,
         initialisation=initialisation,
-        findings=caption_findings(len(image_set.names), is_pretrained=backbone is not None),
+        findings=(
+            *caption_findings(len(image_set.names), is_pretrained=backbone is not None),
+            *reward_findings(config),
+        ),
     )
 
 

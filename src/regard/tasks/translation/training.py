@@ -15,6 +15,7 @@ from regard.building.ram import check_ram
 from regard.config import (
     DataConfig,
     Experiment,
+    TranslationModelConfig,
     longest_sequence,
 )
 from regard.data.batching import BatchSettings, PairBatches
@@ -28,7 +29,7 @@ from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
-from regard.tasks.checks import Finding, pair_findings
+from regard.tasks.checks import Finding, pair_findings, reward_findings
 from regard.tasks.generation import GeneratedText
 from regard.tasks.objectives import gleu, objective_of, sampler_of, teachers_of
 from regard.tasks.setup import TrainingSetup
@@ -95,14 +96,16 @@ def prepare(
         encoded.left_out + too_long,
         encoded.cache_file,
         initialisation,
-        findings=() if model_config.copy != "none" else _findings(data, tokenizers, split),
+        findings=(*_findings(data, model_config, tokenizers, split), *reward_findings(config)),
     )
 
 
-def _findings(data: DataConfig, tokenizers: Tokenizers, split: Split) -> tuple[Finding, ...]:
+def _findings(
+    data: DataConfig, model: TranslationModelConfig, tokenizers: Tokenizers, split: Split
+) -> tuple[Finding, ...]:
     """Return reasons why little can be learned; none for generated data. A model that copies is not
     checked, because it can copy words that its vocabulary lacks."""
-    if data.synthetic is not None:
+    if data.synthetic is not None or model.copy != "none":
         return ()
     return pair_findings((tokenizers.source, tokenizers.target), split.train, split.dev)
 
