@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from regard.config import (
     CaptionDataConfig,
@@ -48,8 +49,6 @@ def distilled(experiment, *teachers, **training):
 
 
 def weights_of(run):
-    from safetensors.torch import load_file
-
     return load_file(RunFolder(run).model)
 
 
@@ -96,9 +95,9 @@ def test_teachers_that_do_not_fit_are_one_line(ensemble, tmp_path):
     train(replace(other, model=short, data=replace(other.data, max_length=30)), tmp_path / "short")
     for teacher, message in (
         (tmp_path / "other", r"source vocabularies differ .*--data.tokenizers-path"),
-        (tmp_path / "copying", "whose model.copy is pointer_generator"),
+        (tmp_path / "copying", "has model.copy pointer_generator"),
         (tmp_path / "short", "reads at most 30 tokens, but data.max_length is"),
-        (tmp_path / "none", "none"),
+        (tmp_path / "none", "training.teachers: .*none is not a run"),
     ):
         with pytest.raises(UserError, match=message) as error:
             train(distilled(other, teacher), tmp_path / "student")

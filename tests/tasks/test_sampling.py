@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from regard.building import build_captioner, build_translation
 from regard.config import CaptionDataConfig, Experiment, TrainingConfig
@@ -16,6 +17,7 @@ from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.metrics.captions import CiderD
 from regard.pipeline.train import train
+from regard.runs.folder import RunFolder
 from regard.search import Limits, greedy
 from regard.tasks.objectives import gleu, objective_of, sampler_of
 from regard.tasks.sampling import Sampler
@@ -171,14 +173,19 @@ def test_gleu_takes_the_best_reference():
 
 
 @pytest.mark.parametrize("objective", ["expected_reward", "minimum_risk", "self_critical"])
-def test_a_training_with_rewards_resumes(tmp_path, objective):
-    experiment = smaller(objective=objective, samples=2, reward="gleu", epochs=1, log_every=1)
-    train(experiment, tmp_path / "run")
-    longer = replace(experiment.training, epochs=2)
-    train(replace(experiment, training=longer), tmp_path / "run", resume=True)
-    lines = map(json.loads, (tmp_path / "run" / "log.jsonl").read_text().splitlines())
+def test_a_training_with_rewards_resumes_exactly(tmp_path, objective):
+    """In the middle of an epoch of two batches."""
+    experiment = smaller(objective=objective, samples=2, reward="gleu", updates=3, log_every=1)
+    experiment = replace(experiment, data=replace(experiment.data, synthetic_size=80, dev_size=4))
+    longer = replace(experiment, training=replace(experiment.training, updates=4))
+    train(experiment, tmp_path / "resumed")
+    train(longer, tmp_path / "resumed", resume=True)
+    train(longer, tmp_path / "whole")
+    first, second = (load_file(RunFolder(tmp_path / name).model) for name in ("resumed", "whole"))
+    assert all(torch.equal(first[name], second[name]) for name in second)
+    lines = map(json.loads, (tmp_path / "resumed" / "log.jsonl").read_text().splitlines())
     measures = [line["measures"] for line in lines if line["kind"] == "train"]
-    assert len(measures) > 2
+    assert len(measures) == 4
     names = {"reward", "distinct"} | ({"baseline"} if objective == "self_critical" else set())
     assert all(each.keys() == names and 0 <= each["reward"] <= 1 for each in measures)
 

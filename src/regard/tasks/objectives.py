@@ -10,6 +10,7 @@ from torch import nn
 from regard.config import TrainingConfig
 from regard.data.text.tokenizer import Tokenizer
 from regard.device import device_named
+from regard.errors import UserError
 from regard.metrics.text import gleu_words, sentence_gleu
 from regard.names import RewardName
 from regard.record import digest_of_file
@@ -112,5 +113,10 @@ def teachers_of(config: TrainingConfig, load: Callable[[Path], nn.Module]) -> Te
         return None
     device = device_named(config.device, "training.device")
     runs = all_members(config.teachers)
-    models = tuple(load(run).to(device) for run in runs)
-    return Teachers(models, tuple(digest_of_file(RunFolder(run).model) for run in runs))
+    models = []
+    for run in runs:
+        try:
+            models.append(load(run).to(device))
+        except UserError as error:
+            raise UserError(f"training.teachers: {error}") from error
+    return Teachers(tuple(models), tuple(digest_of_file(RunFolder(run).model) for run in runs))

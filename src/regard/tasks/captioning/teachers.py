@@ -23,14 +23,14 @@ def load_teacher(experiment: Experiment, tokenizer: Tokenizer, path: Path) -> Se
         difference = f"this model reads {forms[0]}, and the teacher {forms[1]}"
     if difference:
         raise UserError(
-            f"training.teachers is {path}, whose encoding is not that of this model: {difference}. "
+            f"{path} does not fit this model: {difference}. "
             "Train the teacher with the same training data"
         )
     longest = longest_sequence([teacher.experiment.model])
     if longest is not None and longest < experiment.data.max_length:
         raise UserError(
-            f"training.teachers is {path}, which reads at most {longest} tokens, but "
-            f"data.max_length is {experiment.data.max_length}: lower data.max_length"
+            f"{path} reads at most {longest} tokens, but data.max_length is "
+            f"{experiment.data.max_length}: lower data.max_length"
         )
     return teacher.model
 

@@ -16,17 +16,16 @@ def load_teacher(data: ClassificationDataConfig, inputs: InputsAndTargets, path:
     """Load a classifier for the distillation of another one. UserError unless both have the same
     inputs and labels."""
     teacher = ClassificationModel.load(path, device="cpu")
-    place = f"training.teachers is {path}"
     difference = _difference(inputs, teacher.inputs)
     if difference:
         raise UserError(
-            f"{place}, whose encoding is not that of this model: {difference}. Train the teacher "
+            f"{path} does not fit this model: {difference}. Train the teacher "
             "with the same training data"
         )
     longest = longest_sequence([teacher.experiment.model])
     if longest is not None and longest < data.max_length:
         raise UserError(
-            f"{place}, which reads at most {longest} tokens, but data.max_length is "
+            f"{path} reads at most {longest} tokens, but data.max_length is "
             f"{data.max_length}: lower data.max_length"
         )
     return teacher.model

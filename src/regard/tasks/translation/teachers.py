@@ -15,22 +15,20 @@ def load_teacher(data: DataConfig, tokenizers: Tokenizers, path: Path) -> Seq2Se
     """Load a model for the distillation of a model with this data and these tokenizers. UserError
     if it encodes texts differently, copies, or reads only shorter texts."""
     run = TranslationRun.load(path)
-    place = f"training.teachers is {path}"
     difference = encoding_difference(tokenizers, data, run)
     if difference:
         raise UserError(
-            f"{place}, whose encoding is not that of this model: {difference}. Set "
-            f"--data.tokenizers-path {path}"
+            f"{path} does not fit this model: {difference}. Set --data.tokenizers-path {path}"
         )
     if run.config.copy != "none":
         raise UserError(
-            f"{place}, whose model.copy is {run.config.copy}: its copied words are outside the "
-            "vocabulary. Name a model that does not copy"
+            f"{path} has model.copy {run.config.copy}, whose copied words are outside the "
+            "vocabulary: name a model that does not copy"
         )
     longest = longest_sequence([run.config])
     if longest is not None and longest < data.max_length:
         raise UserError(
-            f"{place}, which reads at most {longest} tokens, but data.max_length is "
+            f"{path} reads at most {longest} tokens, but data.max_length is "
             f"{data.max_length}: lower data.max_length"
         )
     return run.model
