@@ -100,7 +100,7 @@ class Sampler:
         batch: PairBatch,
         memories: tuple[Memory, ...],
         references: Sequence[Sequence[str]],
-    ) -> Float[Tensor, "sentence"]:
+    ) -> Float[Tensor, "batch"]:
         """Return the reward of the greedy output for each sentence."""
         rows = torch.arange(len(references), device=batch.mask.device)
         outputs = greedy(model.decoder, memories, self._limits(batch, rows))
