@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+FORWARD_SCALE = 0.1
+"""Factor of fast-forward connections."""
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -131,7 +134,7 @@ def fast_forward(
         outputs.append(states)
         ends.append(end)
         below = [
-            np.concatenate([gate[: len(gate) // 2], state])
+            np.concatenate([FORWARD_SCALE * gate[: len(gate) // 2], state])
             for gate, state in zip(gates, states, strict=True)
         ]
         if beside is not None:

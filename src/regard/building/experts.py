@@ -11,8 +11,8 @@ from regard.names import Activation
 def build_experts(
     config: ExpertsConfig, size: int, activation: Activation = "relu", *, dropout: float = 0.0
 ) -> Experts | None:
-    """Build experts for states of this size; None if there are none. `dropout` is that of their
-    hidden units."""
+    """Build experts for states of this size; None if the number of experts is 0. `dropout` is that
+    of their hidden units."""
     if not config.number:
         return None
     return Experts(

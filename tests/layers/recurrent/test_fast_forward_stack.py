@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.layers.recurrent.fast_forward_stack import FastForwardStack
+from regard.layers.recurrent.fast_forward_stack import FORWARD_SCALE, FastForwardStack
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.linear import freeze
 from tests.layers.recurrent.test_residual_stack import LENGTHS, MASK, computed, every_kind, state
@@ -148,6 +148,19 @@ def test_gradients_pass_the_fast_forward_connections():
         (outputs[-1] * torch.randn(64, 7, 64)).sum().backward()
         norms[stack_type] = inputs.grad.norm().item()
     assert norms[FastForwardStack] > 5 * norms[RecurrentStack]
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_fresh_connections_keep_the_variance(bidirectional):
+    """Through the linear path from the lowest layer to the highest, without states."""
+    torch.manual_seed(6)
+    stack = FastForwardStack("lstm", 32, 64, 8, bidirectional=bidirectional)
+    for column in stack.columns:
+        signals = torch.randn(500, stack.half_size)
+        for layer in list(column)[1:]:
+            carried = layer.weight_ih_l0[: stack.half_size, : stack.half_size]
+            signals = FORWARD_SCALE * signals @ carried.T
+        assert signals.std().item() == pytest.approx(1, abs=0.25)
 
 
 def test_impossible_arguments_are_rejected():

@@ -1,14 +1,20 @@
 """Stacks of recurrent layers with fast-forward connections (Zhou et al. 2016, section 3).
 
     f^1_t = W^1 x_t + b^1
-    f^k_t = W^k [Half(f^{k-1}_t); h^{k-1}_t] + b^k       no nonlinearity and no recurrence
+    f^k_t = W^k [s Half(f^{k-1}_t); h^{k-1}_t] + b^k     no nonlinearity and no recurrence
     h^k_t = cell^k(f^k_t, h^k_{t-1})
 
 f are the inputs of all gates, and Half is their first half. An encoder has two columns of such
 layers. Directions alternate from layer to layer and are opposite in the two columns. Its output is
 W_p [h^1; h^2; Half(f^1); Half(f^2)] of the highest layers of both columns.
 
-We had no copy of the paper's text: the equations are from memory.
+We had no copy of the paper's text: the equations are from memory, without the number s.
+
+The product of the matrices W from layer to layer is a linear path whose signals are not bounded.
+With the step of the other weights, it changes so fast that attention does not learn to align.
+Code of the same group for another task (PaddlePaddle book, semantic role labelling) gives
+these matrices a thousandth of the learning rate. Here s has this effect: it divides the first
+weights by s, so that a step of Adam changes their product less, and signals have the same size.
 """
 
 from __future__ import annotations
@@ -35,13 +41,17 @@ from regard.linear import Linear, affine
 from regard.names import CellKind
 from regard.shapes import Bool, Float, Tensor
 
+FORWARD_SCALE = 0.1
+"""Factor s of the fast-forward connections."""
+
 
 class FastForwardStack(nn.Module):
     """Layers of one kind of cell with fast-forward connections.
 
     With `bidirectional`, there are two columns, each of the hidden size; such a stack computes
     whole sequences only. `beside_size` is that of `RecurrentStack`. Dropout is applied to the
-    states below a layer, and not to the fast-forward connection.
+    states below a layer, and not to the fast-forward connection. Fresh weights of this connection
+    keep the variance of its signals.
 
     The layers of PyTorch hold the weights. `scan` computes them on every device, so they are never
     called, and their hooks have no effect."""
@@ -74,6 +84,10 @@ class FastForwardStack(nn.Module):
             )
             for _ in range(2 if bidirectional else 1)
         )
+        for column in self.columns:
+            for layer in list(column.children())[1:]:
+                carried = layer.get_parameter("weight_ih_l0").data[:, : self.half_size]
+                nn.init.normal_(carried, std=1 / (FORWARD_SCALE * self.half_size**0.5))
         self.size = hidden_size * len(self.columns)
         self.projection = (
             Linear(2 * (hidden_size + self.half_size), self.size) if bidirectional else None
@@ -186,9 +200,8 @@ class FastForwardStack(nn.Module):
 
     def _entering(self, gates: Tensor, states: Tensor) -> Float[Tensor, "batch position _"]:
         """Return the inputs of the layer above, without the vectors beside them."""
-        return torch.cat(
-            [gates[..., : self.half_size], self.dropout(states.to(gates.dtype))], dim=-1
-        )
+        carried = FORWARD_SCALE * gates[..., : self.half_size]
+        return torch.cat([carried, self.dropout(states.to(gates.dtype))], dim=-1)
 
     def _run(
         self,
