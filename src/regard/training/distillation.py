@@ -169,11 +169,15 @@ class Distillation:
         smoothing: float,
     ) -> Float[Tensor, "term"]:
         """Return both terms of the loss, summed over words."""
-        logits = at_least_float32(logits)
-        entropy = F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
-        teacher, student = (
-            (each / self.temperature).log_softmax(dim=-1) for each in (log_probabilities, logits)
-        )
+        logs = at_least_float32(logits).log_softmax(dim=-1)
+        entropy = F.nll_loss(logs, targets, reduction="sum")
+        if smoothing:
+            entropy = (1 - smoothing) * entropy - smoothing / logs.size(-1) * logs.sum()
+        teacher, student = log_probabilities, logs
+        if self.temperature != 1:
+            teacher, student = (
+                (each / self.temperature).log_softmax(dim=-1) for each in (teacher, student)
+            )
         divergence = DIVERGENCES[self.divergence](teacher, student).sum()
         return torch.stack([(1 - self.weight) * entropy, self._scale * divergence])
 
