@@ -51,7 +51,7 @@ WARMUP = 0.1
 """Share of the updates over which the learning rate rises."""
 NUM_VALIDATIONS = 5
 CHARACTERS = "128"
-"""Largest size of ByteNet's vocabularies. Rarer characters are unknown."""
+"""Largest size of ByteNet's vocabularies. Multi30k has fewer characters."""
 REWARD_SHARE, REWARD_TOKENS, NUM_SAMPLES = 0.2, 512, 5
 """Share of the budget for rewards, tokens of a batch and samples of a sentence."""
 
