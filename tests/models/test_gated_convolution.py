@@ -180,3 +180,12 @@ def test_a_longer_sequence_than_the_positions_is_refused():
 def test_the_encoder_serves_classifiers():
     config = configs.classifier("gated_convolution", size=6, layers=2, channels=(3, 7))
     assert build_classifier(config, 13, 0, 4)(pad([[4, 5, 6]])).predictions.shape == (1, 4)
+
+
+def test_biases_are_zero_at_first():
+    """Section 3.5, for sources of numbers too."""
+    config = configs.classifier("gated_convolution", size=5, layers=2, channels=(3,))
+    encoder = build_classifier(config, 0, 2, 3).encoder
+    biases = [each for name, each in encoder.named_parameters() if name.endswith("bias")]
+    assert len(biases) == 5
+    assert not any(each.any() for each in biases)

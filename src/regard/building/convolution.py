@@ -105,9 +105,11 @@ def _build_embedder(
     config: GatedConvolutionConfig, embedding: nn.Embedding | nn.Linear
 ) -> Embedder:
     """Build embeddings with positions, both of the standard deviation `STD`. The weights of
-    `embedding` are initialised again, in place."""
+    `embedding` are initialised again, in place; the bias of a linear layer, for numbers, is 0."""
     size = require_resolved(config.size)
     nn.init.normal_(embedding.weight, std=STD)
+    if isinstance(embedding, nn.Linear):
+        nn.init.zeros_(embedding.bias)
     positions: Positions
     match config.positions:
         case "sinusoidal":
