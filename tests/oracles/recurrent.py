@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-FORWARD_SCALE = 0.1
+FORWARD_SCALE = 0.03
 """Factor of fast-forward connections."""
 
 

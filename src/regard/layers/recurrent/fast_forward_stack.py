@@ -41,7 +41,7 @@ from regard.linear import Linear, affine
 from regard.names import CellKind
 from regard.shapes import Bool, Float, Tensor
 
-FORWARD_SCALE = 0.1
+FORWARD_SCALE = 0.03
 """Factor s of the fast-forward connections."""
 
 
