@@ -16,13 +16,12 @@ from typing import TypeVar
 from torch import Tensor, nn
 
 from regard.data.special_tokens import SPECIAL
-from regard.data.text.features import FeatureTokenizer
-from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.names import Side, VocabularySide
+from regard.tasks.tokenizers import AnyTokenizer
 
 Value = TypeVar("Value")
-AnyTokenizer = Tokenizer | FeatureTokenizer
+
 SIDES: tuple[Side, ...] = ("source", "target")
 SHOWN = 4
 """Number of weights that one message lists."""

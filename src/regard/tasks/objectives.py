@@ -1,21 +1,13 @@
-"""Training objectives of models that generate texts, and teachers of models of every task."""
+"""Training objectives of models that generate texts, and distillation for models of every task."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-
-from torch import nn
+from collections.abc import Mapping, Sequence
 
 from regard.config import TrainingConfig
 from regard.data.text.tokenizer import Tokenizer
-from regard.device import device_named
-from regard.errors import UserError
 from regard.metrics.text import gleu_words, sentence_gleu
 from regard.names import RewardName
-from regard.record import digest_of_file
-from regard.runs.ensemble import all_members
-from regard.runs.folder import RunFolder
 from regard.tasks.sampling import Reward, Sampler
 from regard.training.distillation import Distillation, Teachers
 from regard.training.loss import CrossEntropy
@@ -31,7 +23,7 @@ from regard.training.reward import (
 )
 from regard.training.teacher_forcing import TeacherForcing
 
-GOOGLE_WEIGHT = 0.017
+LIKELIHOOD_WEIGHT = 0.017
 """Weight of the likelihood beside the expected reward (Wu et al. 2016, section 5)."""
 
 
@@ -39,7 +31,7 @@ def objective_of(
     config: TrainingConfig, sample: Sample | None = None, teachers: Teachers | None = None
 ) -> Objective:
     """Return the training objective of a model that generates texts. Objectives of rewards need a
-    sampler (`sampler_of`), distillation needs teachers (`teachers_of`)."""
+    sampler (`sampler_of`), distillation needs teachers (`tasks.teachers`)."""
     likelihood = NextToken(
         CrossEntropy(config.label_smoothing, config.loss),
         TeacherForcing(
@@ -54,7 +46,7 @@ def objective_of(
         raise ValueError(f"training.objective is {config.objective}: expected a sampler, got None")
     weight = config.likelihood_weight
     if weight is None:
-        weight = GOOGLE_WEIGHT if config.objective == "expected_reward" else 0.0
+        weight = LIKELIHOOD_WEIGHT if config.objective == "expected_reward" else 0.0
     return RewardObjective(sample, reward_loss(config), likelihood, weight)
 
 
@@ -104,19 +96,3 @@ def distillation_of(
     return Distillation(
         likelihood, teachers, config.divergence, config.teacher_weight, config.temperature
     )
-
-
-def teachers_of(config: TrainingConfig, load: Callable[[Path], nn.Module]) -> Teachers | None:
-    """Load the teachers of a distillation; None for other objectives. `load` returns the model of a
-    run folder, or raises a UserError if the model cannot teach this one."""
-    if config.objective != "distillation":
-        return None
-    device = device_named(config.device, "training.device")
-    runs = all_members(config.teachers)
-    models = []
-    for run in runs:
-        try:
-            models.append(load(run).to(device))
-        except UserError as error:
-            raise UserError(f"training.teachers: {error}") from error
-    return Teachers(tuple(models), tuple(digest_of_file(RunFolder(run).model) for run in runs))

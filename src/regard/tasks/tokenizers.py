@@ -6,6 +6,7 @@ from regard.data.text.features import FeatureTokenizer
 from regard.data.text.tokenizer import Tokenizer
 
 AnyTokenizer = Tokenizer | FeatureTokenizer
+"""Tokenizer of a text, with or without columns of features."""
 
 
 def tokenizer_difference(ours: AnyTokenizer, theirs: AnyTokenizer, side: str = "") -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from regard.config import BackboneEncoderConfig, CaptionDataConfig, Experiment, longest_sequence
+from regard.config import BackboneEncoderConfig, CaptionDataConfig, Experiment
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks.arguments import sections_of
 from regard.tasks.captioning.model import CaptionModel
+from regard.tasks.teachers import check_longest
 from regard.tasks.tokenizers import tokenizer_difference
 
 
@@ -26,12 +27,7 @@ def load_teacher(experiment: Experiment, tokenizer: Tokenizer, path: Path) -> Se
             f"{path} does not fit this model: {difference}. "
             "Train the teacher with the same training data"
         )
-    longest = longest_sequence([teacher.experiment.model])
-    if longest is not None and longest < experiment.data.max_length:
-        raise UserError(
-            f"{path} reads at most {longest} tokens, but data.max_length is "
-            f"{experiment.data.max_length}: lower data.max_length"
-        )
+    check_longest(path, teacher.experiment.model, experiment.data.max_length)
     return teacher.model
 
 

@@ -45,9 +45,10 @@ from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.captioning.teachers import load_teacher
 from regard.tasks.checks import caption_findings, reward_findings
 from regard.tasks.generation import GeneratedText
-from regard.tasks.objectives import gleu, objective_of, sampler_of, teachers_of
+from regard.tasks.objectives import gleu, objective_of, sampler_of
 from regard.tasks.sampling import Reward
 from regard.tasks.setup import TrainingSetup
+from regard.tasks.teachers import teachers_of
 from regard.tasks.translation.embeddings import read_extra_vectors, set_extra_vectors
 from regard.tasks.validation import DecodingValidation, metric_named
 

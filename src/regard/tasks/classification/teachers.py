@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from regard.config import ClassificationDataConfig, longest_sequence
+from regard.config import ClassificationDataConfig
 from regard.errors import UserError
 from regard.models.heads import HeadModel
 from regard.tasks.classification.inputs import InputsAndTargets, SeriesInputs
 from regard.tasks.classification.model import ClassificationModel
+from regard.tasks.teachers import check_longest
 from regard.tasks.tokenizers import tokenizer_difference
 
 
@@ -22,12 +23,7 @@ def load_teacher(data: ClassificationDataConfig, inputs: InputsAndTargets, path:
             f"{path} does not fit this model: {difference}. Train the teacher "
             "with the same training data"
         )
-    longest = longest_sequence([teacher.experiment.model])
-    if longest is not None and longest < data.max_length:
-        raise UserError(
-            f"{path} reads at most {longest} tokens, but data.max_length is "
-            f"{data.max_length}: lower data.max_length"
-        )
+    check_longest(path, teacher.experiment.model, data.max_length)
     return teacher.model
 
 

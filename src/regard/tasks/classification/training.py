@@ -28,8 +28,9 @@ from regard.tasks.classification.embeddings import set_embeddings
 from regard.tasks.classification.inputs import InputsAndTargets, placed
 from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.classification.teachers import load_teacher
-from regard.tasks.objectives import distillation_of, teachers_of
+from regard.tasks.objectives import distillation_of
 from regard.tasks.setup import NUM_EXAMPLES, TrainingSetup
+from regard.tasks.teachers import teachers_of
 from regard.tasks.validation import metric_named
 from regard.training.distillation import Teachers
 from regard.training.log import Example, Validation

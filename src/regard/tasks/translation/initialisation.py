@@ -14,11 +14,11 @@ from regard.linear import meta_device
 from regard.names import Side
 from regard.tasks.initialisation import (
     SIDES,
-    AnyTokenizer,
     Initialisation,
     WordWeights,
     copy_weights,
 )
+from regard.tasks.tokenizers import AnyTokenizer
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.loaded import TranslationRun
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from regard.config import DataConfig, longest_sequence
+from regard.config import DataConfig
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
+from regard.tasks.teachers import check_longest
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.loaded import TranslationRun, encoding_difference
 
@@ -25,10 +26,5 @@ def load_teacher(data: DataConfig, tokenizers: Tokenizers, path: Path) -> Seq2Se
             f"{path} has model.copy {run.config.copy}, whose copied words are outside the "
             "vocabulary: name a model that does not copy"
         )
-    longest = longest_sequence([run.config])
-    if longest is not None and longest < data.max_length:
-        raise UserError(
-            f"{path} reads at most {longest} tokens, but data.max_length is "
-            f"{data.max_length}: lower data.max_length"
-        )
+    check_longest(path, run.config, data.max_length)
     return run.model

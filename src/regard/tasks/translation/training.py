@@ -31,8 +31,9 @@ from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
 from regard.tasks.checks import Finding, pair_findings, reward_findings
 from regard.tasks.generation import GeneratedText
-from regard.tasks.objectives import gleu, objective_of, sampler_of, teachers_of
+from regard.tasks.objectives import gleu, objective_of, sampler_of
 from regard.tasks.setup import TrainingSetup
+from regard.tasks.teachers import teachers_of
 from regard.tasks.translation import preparation
 from regard.tasks.translation.embeddings import (
     read_extra_vectors,
