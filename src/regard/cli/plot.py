@@ -164,7 +164,7 @@ def _draw_experts(task: Task[Any], model: Any, options: Options) -> None:
             raise UserError(f"there is no layer {options.layer}: expected 1 to {len(layers)}")
         layers = (layers[options.layer - 1],)
     if options.output is None:
-        show.loads(layers)
+        show.expert_loads(layers)
         return
     show.save_experts(layers, options.output, options.style)
     print(options.output)

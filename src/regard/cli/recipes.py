@@ -113,8 +113,9 @@ def _systems(costs: Mapping[str, Cost]) -> Iterator[str]:
     """Yield the lines of a table of all systems, given the costs of all recipes."""
     names = ("languages", "parameters", "one pass", "published", "passes")
     yield f"{'system':18}" + "".join(f"{name:>12}" for name in names)
-    for system, cost in ((each, costs[each.recipe]) for each in SYSTEMS):
-        published = {each.languages: each.flops for each in system.costs}
+    for system in SYSTEMS:
+        cost = costs[system.recipe]
+        published = {training.languages: training.flops for training in system.costs}
         for languages in system.pairs:
             one_pass = system.one_pass(languages, cost.source_token + cost.target_token)
             flops = published.get(languages)

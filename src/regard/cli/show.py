@@ -81,7 +81,7 @@ def tinted(trace: Trace) -> None:
     )
 
 
-def loads(layers: Sequence[Assignment]) -> None:
+def expert_loads(layers: Sequence[Assignment]) -> None:
     """Print the load of each expert of each layer, divided by the mean, and its pieces."""
     table = Table("layer", "expert", box=None)
     for name in ("load", "importance"):

@@ -99,7 +99,7 @@ def find_slices(
         for part, p, difference in zip(parts, corrected, differences, strict=True)
         if p < MAX_P and difference < 0
     ]
-    return tuple(sorted(slices, key=lambda each: each.score - each.others))
+    return tuple(sorted(slices, key=lambda part: part.score - part.others))
 
 
 def holm(p_values: Float[np.ndarray, "slice"]) -> Float[np.ndarray, "slice"]:

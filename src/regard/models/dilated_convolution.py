@@ -35,7 +35,7 @@ ROUNDING = 1e-6
 """Upper bound of the rounding error of a number of columns: 1.2 times 25 are 30, not 31."""
 
 
-def initialised(in_features: int, out_features: int) -> Linear:
+def glorot_linear(in_features: int, out_features: int) -> Linear:
     """Build a linear layer with Glorot's initial weights."""
     layer = Linear(in_features, out_features)
     glorot_uniform(layer)
@@ -53,9 +53,9 @@ class DilatedBlock(nn.Module):
         self.norms = nn.ModuleList(
             nn.LayerNorm(number) for number in (size, self.inner_size, self.inner_size)
         )
-        self.reduce = initialised(size, self.inner_size)
-        self.convolve = initialised(width * self.inner_size, self.inner_size)
-        self.expand = initialised(self.inner_size, size)
+        self.reduce = glorot_linear(size, self.inner_size)
+        self.convolve = glorot_linear(width * self.inner_size, self.inner_size)
+        self.expand = glorot_linear(self.inner_size, size)
         self.dropout = Dropout(dropout)
 
     def before(
@@ -92,7 +92,7 @@ class DilatedConvolutionEncoder(nn.Module):
         self.dropout = Dropout(dropout)
         self.blank = nn.Parameter(torch.empty(sizes[0]))
         nn.init.normal_(self.blank)
-        self.first = initialised(*sizes)
+        self.first = glorot_linear(*sizes)
         self.blocks = cast(Sequence[DilatedBlock], nn.ModuleList(blocks))
         self.unfolding = unfolding
 
@@ -111,24 +111,24 @@ class DilatedConvolutionEncoder(nn.Module):
             windows = centred(inputs, block.width, block.dilation)
             states.append(block.after(states[-1], windows))
         unfolded = states[-1].masked_fill(~mask[..., None], 0)
-        layers = embedded, *(each[:, :length] for each in states[1:])
+        layers = embedded, *(layer[:, :length] for layer in states[1:])
         return Encoded(layers, source.mask, unfolded=Memory(unfolded, unfolded, mask))
 
     def columns(self, mask: Bool[Tensor, "batch source"]) -> Bool[Tensor, "batch column"]:
         """Return the mask of the columns: |t^| = a |s| + b, rounded up, at least |s|."""
-        ratio, more = self.unfolding
+        factor, addend = self.unfolding
         lengths = mask.sum(dim=1)
-        columns = ratio * lengths.double() + more
+        columns = factor * lengths.double() + addend
         numbers = (columns - ROUNDING).ceil().long().maximum(lengths)
-        most = max(int(numbers.max()), mask.size(1))
-        return torch.arange(most, device=mask.device) < numbers[:, None]
+        num_columns = max(int(numbers.max()), mask.size(1))
+        return torch.arange(num_columns, device=mask.device) < numbers[:, None]
 
     @property
     def num_multiplied(self) -> int:
-        """Number of weights by which a source token is multiplied, for a columns of each token."""
-        matrices = [self.first, *self.blocks]
-        weights = (each for part in matrices for each in part.parameters() if each.dim() == 2)
-        return round(self.unfolding[0] * sum(each.numel() for each in weights))
+        """Number of weights by which a source token is multiplied: each token has `a` columns."""
+        parameters = (weight for part in (self.first, *self.blocks) for weight in part.parameters())
+        num_weights = sum(weight.numel() for weight in parameters if weight.dim() == 2)
+        return round(self.unfolding[0] * num_weights)
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,9 @@ class DilatedConvolutionDecoder(nn.Module):
         embedding_size = embedding.embedding_dim
         self.embedding = embedding
         self.dropout = Dropout(dropout)
-        self.first = initialised(embedding_size + column_size, size)
+        self.first = glorot_linear(embedding_size + column_size, size)
         self.blocks = cast(Sequence[DilatedBlock], nn.ModuleList(blocks))
-        self.last = initialised(size, embedding_size)
+        self.last = glorot_linear(size, embedding_size)
         self.projection = Linear(embedding_size, embedding.num_embeddings)
         glorot_uniform(self.projection)
 
@@ -216,8 +216,8 @@ class DilatedConvolutionDecoder(nn.Module):
             column = state.columns.new_zeros(len(tokens), 1, state.columns.size(2))
         states = self._first(tokens, column.expand(-1, tokens.size(1), -1))
         windows = []
-        for block, before in zip(self.blocks, state.windows, strict=True):
-            inputs, window = before.append(block.before(states))
+        for block, past in zip(self.blocks, state.windows, strict=True):
+            inputs, window = past.append(block.before(states))
             states = block.after(states, inputs)
             windows.append(window)
         return self._output(states), DilatedState(state.columns, tuple(windows), state.position + 1)

@@ -48,7 +48,7 @@ from regard.models.memory import single_memory
 from regard.names import AttentionKind
 from regard.shapes import Bool, Float, Int, Tensor
 
-HALF = math.sqrt(0.5)
+SQRT_HALF = math.sqrt(0.5)
 """Factor of a sum of two vectors, which keeps their variance."""
 
 
@@ -86,7 +86,7 @@ class GatedConvolution(nn.Module):
         inputs: Float[Tensor, "batch position channels"],
     ) -> Float[Tensor, "batch position channel"]:
         """Return the residual sum of the layer's states and inputs."""
-        return (states + self.shortcut(inputs)) * HALF
+        return (states + self.shortcut(inputs)) * SQRT_HALF
 
 
 class GatedConvolutionEncoder(nn.Module):
@@ -170,7 +170,7 @@ class ConvolutionalAttention(nn.Module):
         need_weights: bool,
     ) -> LayerAttention:
         """Attend with the outputs of the GLU and the embeddings of the target."""
-        queries = (self.query(states) + embedded) * HALF
+        queries = (self.query(states) + embedded) * SQRT_HALF
         output = self.attention(
             queries,
             source.prepared[layer],
@@ -178,7 +178,7 @@ class ConvolutionalAttention(nn.Module):
             source.mask,
             need_weights=need_weights,
         )
-        states = (self.context(output.context * source.scale) + states) * HALF
+        states = (self.context(output.context * source.scale) + states) * SQRT_HALF
         return LayerAttention(states, output.weights, output.scores)
 
 

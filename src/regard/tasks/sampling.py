@@ -62,36 +62,36 @@ class Sampler:
 
     def _samples(self, model: Seq2Seq, batch: PairBatch, generator: torch.Generator) -> Samples:
         device = batch.mask.device
-        own = [
+        targets = [
             tuple(row[real].tolist()) for row, real in zip(batch.outputs, batch.mask, strict=True)
         ]
-        references = self._references(batch, own)
+        references = self._references(batch, targets)
         memories = model.encode(batch.source)
-        rows = torch.arange(len(own), device=device).repeat_interleave(self.num_samples)
-        drawn = sample(
+        rows = torch.arange(len(targets), device=device).repeat_interleave(self.num_samples)
+        hypotheses = sample(
             model.decoder,
             tuple(repeat_memory(memory, rows) for memory in memories),
             self._limits(batch, rows),
             generator=generator if device.type == "cpu" else None,
         )
         numbers = rows.tolist()
-        pairs = [*zip(numbers, (hypothesis.tokens for hypothesis in drawn), strict=True)]
+        pairs = [*zip(numbers, (hypothesis.tokens for hypothesis in hypotheses), strict=True)]
         distinct = dict.fromkeys(pairs)
         if self.has_references:
-            pairs = sorted(distinct | dict.fromkeys(enumerate(own)), key=lambda pair: pair[0])
+            pairs = sorted(distinct | dict.fromkeys(enumerate(targets)), key=lambda pair: pair[0])
             numbers = [number for number, _ in pairs]
         sentences = torch.tensor(numbers, device=device)
         rewards = [self._rewarded(tokens, references[number]) for number, tokens in pairs]
         baselines = None
         if self.has_baselines:
             baselines = self._baselines(model, batch, memories, references)[sentences]
-        targets = with_targets(batch.source, [tokens for _, tokens in pairs])
+        sampled = with_targets(batch.source, [tokens for _, tokens in pairs])
         return Samples(
-            replace(targets, rows=sentences).to(device),
+            replace(sampled, rows=sentences).to(device),
             sentences,
             torch.tensor(rewards, device=device),
             baselines,
-            len(distinct) / len(drawn),
+            len(distinct) / len(hypotheses),
         )
 
     def _baselines(
@@ -115,9 +115,9 @@ class Sampler:
         unknown = (UNKNOWN,) if self.tokenizer.settings.unknown else ()
         return Limits(start=START, end=END, maximum=maximum, forbidden=(PAD, START, *unknown))
 
-    def _references(self, batch: PairBatch, own: Sequence[tuple[int, ...]]) -> list[list[str]]:
+    def _references(self, batch: PairBatch, targets: Sequence[tuple[int, ...]]) -> list[list[str]]:
         """Return the texts that the samples of each sentence are compared with."""
-        texts = [self._text(tokens) for tokens in own]
+        texts = [self._text(tokens) for tokens in targets]
         if isinstance(batch.source, Tokens) or batch.source.rows is None:
             return [[text] for text in texts]
         images = batch.source.rows.tolist()

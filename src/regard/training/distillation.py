@@ -20,7 +20,6 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from regard.data.batch import ClassificationBatch, PairBatch
 from regard.models.contracts import HeadOutput, Measure
@@ -29,10 +28,9 @@ from regard.names import DivergenceName
 from regard.precise import at_least_float32
 from regard.shapes import Float, Int, Tensor
 from regard.training.linear_loss import loss_of_logits
-from regard.training.loss import jensen_shannon_divergence, kl_divergence
-from regard.training.objective import ClassObjective, Loss, NextToken
+from regard.training.loss import jensen_shannon_divergence, kl_divergence, smoothed_entropy
+from regard.training.objective import ClassObjective, Loss, NextToken, check_true_inputs
 from regard.training.schedule import Progress
-from regard.training.teacher_forcing import ALL_TRUE
 
 DIVERGENCES: Mapping[
     DivergenceName,
@@ -90,7 +88,7 @@ def log_of_mean(
     logits: Sequence[Float[Tensor, "word vocabulary"]],
 ) -> Float[Tensor, "word vocabulary"]:
     """Return the logarithm of the mean probabilities of several models, at least in float32."""
-    logs = [at_least_float32(each).log_softmax(dim=-1) for each in logits]
+    logs = [at_least_float32(model).log_softmax(dim=-1) for model in logits]
     return reduce(torch.logaddexp, logs) - math.log(len(logs))
 
 
@@ -108,11 +106,7 @@ class Distillation:
     def __post_init__(self) -> None:
         if not 0 < self.weight <= 1:
             raise ValueError(f"the share of the teachers is {self.weight}: expected above 0 to 1")
-        if isinstance(self.objective, NextToken) and self.objective.teacher_forcing != ALL_TRUE:
-            raise ValueError(
-                f"teacher forcing is {self.objective.teacher_forcing}: expected true tokens alone, "
-                "so that student and teachers have equal inputs"
-            )
+        check_true_inputs(self.objective, "student and teachers have equal inputs")
 
     def count(self, batch: Any) -> int:
         """Return the divisor of the cross entropy."""
@@ -170,13 +164,11 @@ class Distillation:
     ) -> Float[Tensor, "term"]:
         """Return both terms of the loss, summed over words."""
         logs = at_least_float32(logits).log_softmax(dim=-1)
-        entropy = F.nll_loss(logs, targets, reduction="sum")
-        if smoothing:
-            entropy = (1 - smoothing) * entropy - smoothing / logs.size(-1) * logs.sum()
+        entropy = smoothed_entropy(logs, targets, smoothing)
         teacher, student = log_probabilities, logs
         if self.temperature != 1:
             teacher, student = (
-                (each / self.temperature).log_softmax(dim=-1) for each in (teacher, student)
+                (scores / self.temperature).log_softmax(dim=-1) for scores in (teacher, student)
             )
         divergence = DIVERGENCES[self.divergence](teacher, student).sum()
         return torch.stack([(1 - self.weight) * entropy, self._scale * divergence])

@@ -113,8 +113,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         matrix, shift = weight.to(dtype), None if bias is None else bias.to(dtype)
         precise = precise_type(dtype)
         loss = torch.zeros((), dtype=type_of_sums(features.device), device=features.device)
-        max_logits = LOGITS_AT_A_TIME if features.is_cpu else LOGITS_ON_A_GPU
-        rows = max(1, max_logits // weight.size(0) // WORDS) * WORDS
+        rows = words_at_a_time(weight.size(0), LOGITS_AT_A_TIME, features.device)
         for first in range(0, len(features), rows):
             part = slice(first, first + rows)
             words = features[part]
@@ -161,6 +160,13 @@ def _plain(logits: Tensor, targets: Tensor, smoothing: float, gradients: bool) -
         grads[torch.arange(len(targets), device=targets.device), targets] -= 1 - smoothing
         logits.copy_(grads)
     return losses.sum(dtype=type_of_sums(losses.device))
+
+
+def words_at_a_time(num_logits: int, max_logits: int, device: torch.device) -> int:
+    """Return the number of words whose logits are computed together: a multiple of `WORDS`. A word
+    has `num_logits`, and a CPU computes at most `max_logits`."""
+    limit = max_logits if device.type == "cpu" else LOGITS_ON_A_GPU
+    return max(1, limit // num_logits // WORDS) * WORDS
 
 
 def type_of_sums(device: torch.device) -> torch.dtype:

@@ -18,7 +18,7 @@ from regard.linear import Linear, linear, weight_gradient, working_type
 from regard.models.seq2seq import Seq2SeqOutput
 from regard.precise import at_least_float32
 from regard.shapes import Bool, Float, Int, Tensor
-from regard.training.linear_cross_entropy import LOGITS_AT_A_TIME, LOGITS_ON_A_GPU, WORDS
+from regard.training.linear_cross_entropy import LOGITS_AT_A_TIME, words_at_a_time
 
 
 def sequence_log_probabilities(
@@ -92,8 +92,7 @@ def _blocks(
     """Yield the log probabilities of all words of the vocabulary, for some features at a time."""
     dtype = features.dtype
     matrix, shift = weight.to(dtype), None if bias is None else bias.to(dtype)
-    max_logits = LOGITS_AT_A_TIME if features.is_cpu else LOGITS_ON_A_GPU
-    rows = max(1, max_logits // weight.size(0) // WORDS) * WORDS
+    rows = words_at_a_time(weight.size(0), LOGITS_AT_A_TIME, features.device)
     for first in range(0, max(len(features), 1), rows):
         part = slice(first, min(first + rows, len(features)))
         yield part, at_least_float32(linear(features[part], matrix, shift)).log_softmax(dim=1)

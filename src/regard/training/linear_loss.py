@@ -21,7 +21,7 @@ from regard.fast_path import is_exactly
 from regard.linear import Linear, linear, round_rows_up, weight_gradient, working_type
 from regard.precise import precise_type
 from regard.shapes import Float, Tensor
-from regard.training.linear_cross_entropy import LOGITS_ON_A_GPU, WORDS, type_of_sums
+from regard.training.linear_cross_entropy import WORDS, type_of_sums, words_at_a_time
 
 LOGITS_AT_A_TIME = 1 << 20
 """Largest number of logits that are computed together on a CPU. The block stays in the cache, while
@@ -84,8 +84,8 @@ class _LinearLoss(torch.autograd.Function):
         ]
         matrix, shift = weight.to(dtype), None if bias is None else bias.to(dtype)
         num_passes, num_words, _ = features.shape
-        max_logits = LOGITS_AT_A_TIME if features.is_cpu else LOGITS_ON_A_GPU
-        rows = max(1, max_logits // (num_passes * weight.size(0)) // WORDS) * WORDS
+        num_logits = num_passes * weight.size(0)
+        rows = words_at_a_time(num_logits, LOGITS_AT_A_TIME, features.device)
         sums = []
         for first in range(0, max(num_words, 1), rows):
             part = slice(first, min(first + rows, num_words))

@@ -68,6 +68,16 @@ class CrossEntropy:
         return int(batch.mask.sum()) if self.per == "word" else batch.mask.size(0)
 
 
+def smoothed_entropy(
+    logs: Float[Tensor, "word vocabulary"], targets: Int[Tensor, "word"], smoothing: float
+) -> Float[Tensor, ""]:
+    """Return the cross entropy of log probabilities, as in `CrossEntropy`, summed over words."""
+    entropy = F.nll_loss(logs, targets, reduction="sum")
+    if not smoothing:
+        return entropy
+    return (1 - smoothing) * entropy - smoothing / logs.size(-1) * logs.sum()
+
+
 def kl_divergence(
     log_p: Float[Tensor, "*batch word"], log_q: Float[Tensor, "*batch word"]
 ) -> Float[Tensor, "*batch"]:

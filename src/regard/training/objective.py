@@ -19,7 +19,7 @@ from regard.models.contracts import Measure, Penalty
 from regard.shapes import Float, Tensor
 from regard.training.loss import CrossEntropy
 from regard.training.schedule import Progress
-from regard.training.teacher_forcing import TeacherForcing
+from regard.training.teacher_forcing import ALL_TRUE, TeacherForcing
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,16 @@ class NumberObjective:
         output = model(batch.source)
         squares = (output.predictions.float() - batch.targets).square()
         return Loss(squares.mean(dim=-1).sum(), output.penalties, output.measures)
+
+
+def check_true_inputs(objective: NextToken | ClassObjective, purpose: str) -> None:
+    """Check that all inputs of a decoder are true tokens. The purpose is that of equal inputs, for
+    the message of the ValueError."""
+    if isinstance(objective, NextToken) and objective.teacher_forcing != ALL_TRUE:
+        raise ValueError(
+            f"teacher forcing is {objective.teacher_forcing}: expected true tokens alone, so that "
+            f"{purpose}"
+        )
 
 
 @torch.no_grad()

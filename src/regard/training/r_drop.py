@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from regard.data.batch import ClassificationBatch, PairBatch
 from regard.models.contracts import HeadOutput, Measure, Penalty
@@ -22,9 +21,9 @@ from regard.models.seq2seq import Seq2SeqOutput
 from regard.precise import at_least_float32
 from regard.shapes import Float, Int, Tensor
 from regard.training.linear_loss import loss_of_logits
-from regard.training.objective import ClassObjective, Loss, NextToken
+from regard.training.loss import smoothed_entropy
+from regard.training.objective import ClassObjective, Loss, NextToken, check_true_inputs
 from regard.training.schedule import Progress
-from regard.training.teacher_forcing import ALL_TRUE
 
 NAME = "r_drop"
 """Name of the divergence among the penalties of the log."""
@@ -39,11 +38,7 @@ class RDrop:
     weight: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.objective, NextToken) and self.objective.teacher_forcing != ALL_TRUE:
-            raise ValueError(
-                f"teacher forcing is {self.objective.teacher_forcing}: expected true tokens alone, "
-                "so that both passes have equal inputs"
-            )
+        check_true_inputs(self.objective, "both passes have equal inputs")
 
     def count(self, batch: Any) -> int:
         """Return the divisor of the objective of one pass."""
@@ -118,9 +113,7 @@ def two_pass_terms(
     """Return the mean cross entropy of two passes and their weighted divergence, summed over words.
     The mean of both Kullback-Leibler divergences is sum_v (p_v - q_v)(log p_v - log q_v) / 2."""
     logs = at_least_float32(logits).log_softmax(dim=-1)
-    entropy = F.nll_loss(logs.flatten(0, 1), targets.repeat(2), reduction="sum") / 2
-    if smoothing:
-        entropy = (1 - smoothing) * entropy - smoothing / logs.size(-1) * logs.sum() / 2
+    entropy = smoothed_entropy(logs.flatten(0, 1), targets.repeat(2), smoothing) / 2
     probabilities = logs.exp()
     divergence = (probabilities[0] - probabilities[1]) * (logs[0] - logs[1])
     return torch.stack([entropy, weight * divergence.sum() / 2])

@@ -145,6 +145,7 @@ def draw(
     (choices,) = choose_fonts((flat, layers[0].language), fonts=fonts)
     drawn, num_experts = iter(choices), len(layers[0].load)
     with without_glyph_warnings():
+        highest = max(float(layer.load.max()) for layer in layers)
         column = GAP + max([0.35, *widths(choices, TYPE_SIZE)])
         height = TITLE + BARS + LINE * (max(map(len, listed)) + 1.5)
         page = NAMES + num_experts * column, len(layers) * height
@@ -158,7 +159,7 @@ def draw(
             axes.bar(range(num_experts), layer.load, width=0.6, color=hexadecimal(0.6))
             axes.axhline(1, color=FRAME, linewidth=0.8, linestyle="--")
             axes.set_xlim(-0.5, num_experts - 0.5)
-            axes.set_ylim(0, 1.05 * max(1.0, *(float(other.load.max()) for other in layers)))
+            axes.set_ylim(0, 1.05 * max(1.0, highest))
             axes.set_xticks(range(num_experts), [str(n + 1) for n in range(num_experts)])
             axes.tick_params(length=0, labelsize=TYPE_SIZE, colors=QUIET)
             for side in ("top", "right", "bottom", "left"):

@@ -236,13 +236,13 @@ def _draw_text(layers: Sequence[FeatureMap], labels: list[Choice], source_name: 
 
 def _draw_image(maps: FeatureMaps, image: Colours | None, source_name: str) -> Figure:
     """Draw the image and the filters in the first rows, then the channels of every layer."""
-    most = MAX_TILES if len(maps.layers) > 1 else max(len(each.values) for each in maps.layers)
-    heights = [math.ceil(min(len(each.values), most) / TILES) * LINE for each in maps.layers]
+    most = MAX_TILES if len(maps.layers) > 1 else max(len(layer.values) for layer in maps.layers)
+    heights = [math.ceil(min(len(layer.values), most) / TILES) * LINE for layer in maps.layers]
     filters = () if maps.filters is None else maps.filters
     num_beside = TILES - IMAGE_TILES * (image is not None)
     num_rows = max(math.ceil(len(filters) / num_beside), (IMAGE_TILES - 1) * (image is not None))
     right = TILES * STEP + BAR_GAP
-    height = sum(TITLE + each for each in (num_rows * LINE, *heights) if each)
+    height = sum(TITLE + part for part in (num_rows * LINE, *heights) if part)
     page = _Page.of(right + BAR + BAR_NUMBERS, height)
     top = TITLE
     if image is not None:

@@ -32,6 +32,16 @@ class CellState:
     hidden: Float[Tensor, "batch hidden"]
     cell: Float[Tensor, "batch hidden"] | None
 
+    @classmethod
+    def of_layer(
+        cls,
+        hidden: Float[Tensor, "batch layer hidden"],
+        cell: Float[Tensor, "batch layer hidden"] | None,
+        number: int,
+    ) -> CellState:
+        """Return the state of one layer of a stack, numbered from 0."""
+        return cls(hidden[:, number], None if cell is None else cell[:, number])
+
 
 @dataclass(frozen=True)
 class CellStep:

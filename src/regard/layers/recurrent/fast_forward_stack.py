@@ -107,7 +107,7 @@ class FastForwardStack(nn.Module):
         self._check(inputs, 3, hidden, cell, beside)
         layers = self._layers(0)
         gates = _gates(layers[0], inputs)
-        states, end = self._run(layers[0], gates, _state(hidden, cell, 0))
+        states, end = self._run(layers[0], gates, CellState.of_layer(hidden, cell, 0))
         outputs, ends = self._run_above(gates, states, hidden, cell, beside)
         return stack_output(outputs, [end, *ends])
 
@@ -193,7 +193,7 @@ class FastForwardStack(nn.Module):
         outputs, ends = [lowest], []
         for number, layer in enumerate(self._layers(0)[1:], start=1):
             gates = _gates(layer, concatenated(self._entering(gates, outputs[-1]), beside))
-            states, end = self._run(layer, gates, _state(hidden, cell, number))
+            states, end = self._run(layer, gates, CellState.of_layer(hidden, cell, number))
             outputs.append(states)
             ends.append(end)
         return outputs, ends
@@ -257,10 +257,6 @@ def _gates(
     """Return the inputs of all gates, W x + b."""
     weight, bias, _, _ = step_weights(layer)
     return affine(inputs, weight, bias)
-
-
-def _state(hidden: Tensor, cell: Tensor | None, number: int) -> CellState:
-    return CellState(hidden[:, number], None if cell is None else cell[:, number])
 
 
 def _joined(ends: Sequence[CellState]) -> CellState:

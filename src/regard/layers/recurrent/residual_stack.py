@@ -16,6 +16,7 @@ sigmoid of its own (Shazeer et al. 2017, appendix E). Then layer K reads y in pl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import nn
@@ -100,7 +101,7 @@ class ResidualStack(nn.Module):
         ValueError for shapes or devices that do not fit."""
         self._check(inputs, 3, hidden, cell, beside)
         run = single.scan_from if self._scans(inputs) else single.torch_from
-        first = _states(hidden, cell)
+        first = partial(CellState.of_layer, hidden, cell)
         return self._run(
             inputs, beside, lambda number, layer, below: run(layer, below, first(number)), mask
         )
@@ -117,7 +118,7 @@ class ResidualStack(nn.Module):
         """Return the outputs of all layers of `forward`, given those of the lowest."""
         del inputs  # fast-forward connections read them
         run = single.scan_from if self._scans(lowest) else single.torch_from
-        first = _states(hidden, cell)
+        first = partial(CellState.of_layer, hidden, cell)
 
         def run_above(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
             return run(layer, below, first(number)) if number else (below, first(number))
@@ -140,7 +141,8 @@ class ResidualStack(nn.Module):
         scans, is_exact = self._scans(inputs), is_exactly(self, ResidualStack) and self.is_exact()
         if not is_exact or (scans and torch.is_grad_enabled()):
             return self(position, hidden, cell, beside, mask)
-        step, last = single.scan_step if scans else single.torch_step, _states(hidden, cell)
+        step = single.scan_step if scans else single.torch_step
+        last = partial(CellState.of_layer, hidden, cell)
 
         def run_step(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
             end = step(layer, below[:, 0], last(number))
@@ -223,10 +225,3 @@ class ResidualStack(nn.Module):
         if self.is_exact():
             for layer in self.layers:
                 yield from single.packable_weights(layer)
-
-
-def _states(
-    hidden: Float[Tensor, "batch layer hidden"], cell: Float[Tensor, "batch layer hidden"] | None
-) -> Callable[[int], CellState]:
-    """Return the function from the number of a layer to its state."""
-    return lambda number: CellState(hidden[:, number], None if cell is None else cell[:, number])

@@ -164,7 +164,7 @@ class RecurrentStack(nn.Module):
         ends = []
         for number, layer in enumerate(self.layers):
             below = concatenated(self.dropout(layers[-1]), beside) if layers else inputs
-            first = CellState(hidden[:, number], None if cell is None else cell[:, number])
+            first = CellState.of_layer(hidden, cell, number)
             states, end = run(layer, below, first)
             layers.append(states)
             ends.append(end)
@@ -184,7 +184,7 @@ class RecurrentStack(nn.Module):
         run = single.scan_from if self._scans(lowest) else single.torch_from
         outputs = [lowest]
         for number, layer in enumerate(self.layers[1:], start=1):
-            first = CellState(hidden[:, number], None if cell is None else cell[:, number])
+            first = CellState.of_layer(hidden, cell, number)
             below = concatenated(self.dropout(outputs[-1]), beside)
             outputs.append(run(layer, below, first)[0])
         return LayerOutputs(tuple(outputs))
@@ -212,7 +212,7 @@ class RecurrentStack(nn.Module):
         below, ends = inputs, []
         for number, layer in enumerate(self.layers):
             below = concatenated(self.dropout(below), beside) if number else below
-            last = CellState(hidden[:, number], None if cell is None else cell[:, number])
+            last = CellState.of_layer(hidden, cell, number)
             ends.append(step(layer, below, last))
             below = ends[-1].hidden
         return stack_output([end.hidden[:, None] for end in ends], ends)

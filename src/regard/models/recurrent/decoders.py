@@ -119,7 +119,7 @@ class BahdanauDecoder(nn.Module):
         embedded = self.parts.embed(tokens)
         inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
-        entering, mask = torch.cat([embedded, output.context], dim=-1), self.parts.real(tokens)
+        entering, mask = torch.cat([embedded, output.context], dim=-1), self.parts.real_mask(tokens)
         state, layers = self.parts.advance(entering, state, mask=mask)
         features = self.parts.features(layers.top, output.context, embedded)
         result = self.parts.decoder_output(
@@ -161,7 +161,7 @@ class LuongDecoder(nn.Module):
         if self.feeding.size or self.attention.is_stateful:
             return unroll(self, inputs, state, need_weights=need_weights)
         embedded = self.parts.embed(inputs)
-        layers = self.parts.run_layers(embedded, state, self.parts.real(inputs))
+        layers = self.parts.run_layers(embedded, state, self.parts.real_mask(inputs))
         output = self.attention(
             DecoderInputs(layers.outputs, embedded),
             state.attention,
@@ -209,7 +209,7 @@ class LuongDecoder(nn.Module):
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
-        entering, mask = torch.cat([embedded, state.fed], dim=-1), self.parts.real(tokens)
+        entering, mask = torch.cat([embedded, state.fed], dim=-1), self.parts.real_mask(tokens)
         state, layers = self.parts.advance(entering, state, mask=mask)
         inputs = DecoderInputs(layers.outputs, embedded)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
@@ -238,7 +238,7 @@ class PlainDecoder(nn.Module):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        embedded, mask = self.parts.embed(inputs), self.parts.real(inputs)
+        embedded, mask = self.parts.embed(inputs), self.parts.real_mask(inputs)
         layers = self.parts.run_layers(embedded, self.start(memories), mask)
         features = self.parts.features(layers.top, layers.top[..., :0], embedded)
         return whole_output(self.parts.decoder_output(features, layers, need_weights=need_weights))
@@ -262,7 +262,7 @@ class PlainDecoder(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
-        embedded, mask = self.parts.embed(tokens), self.parts.real(tokens)
+        embedded, mask = self.parts.embed(tokens), self.parts.real_mask(tokens)
         state, layers = self.parts.advance(embedded, state, mask=mask)
         features = self.parts.features(layers.top, layers.top[..., :0], embedded)
         return self.parts.decoder_output(features, layers, need_weights=need_weights), state

@@ -105,7 +105,7 @@ class DecoderParts(nn.Module):
     ) -> tuple[RecurrentState, LayerOutputs]:
         """Compute one step of the recurrent layers for every hypothesis. Return the state with new
         hidden states and cells, and the outputs of the layers. `beside` enters every layer above
-        the lowest. The mask is that of `real`."""
+        the lowest. The mask is that of `real_mask`."""
         axes = inputs.shape[:2]
         cell = None if state.cell is None else state.cell.flatten(0, 1)
         above = None if beside is None else beside.flatten(0, 1)
@@ -130,11 +130,11 @@ class DecoderParts(nn.Module):
         mask: Bool[Tensor, "batch target"] | None = None,
     ) -> LayerOutputs:
         """Compute all steps of the recurrent layers in one call, from the state of `start`. The
-        mask is that of `real`."""
+        mask is that of `real_mask`."""
         cell = None if state.cell is None else state.cell[:, 0]
         return self.stack(inputs, state.hidden[:, 0], cell, mask=mask).layers
 
-    def real(self, tokens: Int[Tensor, "batch target"]) -> Bool[Tensor, "batch target"] | None:
+    def real_mask(self, tokens: Int[Tensor, "batch target"]) -> Bool[Tensor, "batch target"] | None:
         """Return the mask of real tokens, for experts; None without padding or experts."""
         return none_if_full(tokens != PAD) if self.stack.has_experts else None
 

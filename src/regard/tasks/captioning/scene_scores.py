@@ -56,7 +56,7 @@ class SceneScores:
     def slices(self) -> tuple[Slice, ...]:
         """Return the numbers of shapes on which captions are true less often than elsewhere."""
         numbers = [number for number, true in self._true.items() for _ in true]
-        true = [100.0 * each for each in chain(*self._true.values())]
+        true = [100.0 * is_true for is_true in chain(*self._true.values())]
         return find_slices(true, [Feature("scenes of {} shapes", numbers)], "true")
 
     def scores(self) -> tuple[MetricScore, ...]:
