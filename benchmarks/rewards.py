@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from whole_runs import last_scores, measure_command, run_command
+from whole_runs import finish_training, last_scores, run_command, training_usages
 
 from regard.files import LOG, locked, whole
 from regard.viewing.curve import read_log
@@ -152,7 +152,7 @@ def finish(name: str, task: Task, seed: int, output: Path, *, is_tiny: bool) -> 
         file = folder / f"{system}.json"
         with locked(folder):
             if not file.exists():
-                train(task.command(system, seed, folder, is_tiny=is_tiny), run)
+                finish_training(task.command(system, seed, folder, is_tiny=is_tiny), run)
                 result = scored(name, system, seed, task.scores, run)
                 with whole(file) as unfinished:
                     unfinished.write_text(json.dumps(asdict(result), indent=1), encoding="utf8")
@@ -191,24 +191,9 @@ def write_results(output: Path) -> str:
     return text
 
 
-def train(command: Sequence[str], run: Path) -> None:
-    """Train or resume a run, unless it is finished, and save the resources of this session."""
-    if (run / "finished").exists():
-        return
-    is_resumed = (run / "config.yaml").exists()
-    usage = measure_command(*command, *(["--resume"] if is_resumed else []))
-    if run.exists():
-        with (run / "usage.jsonl").open("a", encoding="utf8") as file:
-            file.write(json.dumps(asdict(usage)) + "\n")
-    if usage.status:
-        raise SystemExit(f"{run}: status {usage.status}: {usage.last_line}")
-    (run / "finished").touch()
-
-
 def scored(name: str, system: str, seed: int, scores: Scores, run: Path) -> Result:
     """Evaluate a finished run."""
-    lines = (run / "usage.jsonl").read_text(encoding="utf8").splitlines()
-    sessions = [json.loads(line) for line in lines]
+    sessions = training_usages(run)
     measures = [record.get("measures") or {} for record in read_log(run / LOG)]
     rewards = [values["reward"] for values in measures if "reward" in values]
     return Result(
@@ -217,8 +202,8 @@ def scored(name: str, system: str, seed: int, scores: Scores, run: Path) -> Resu
         seed,
         scores(run),
         rewards[-1] if rewards else None,
-        sum(session["cpu_seconds"] for session in sessions),
-        max(session["megabytes"] for session in sessions),
+        sum(session.cpu_seconds for session in sessions),
+        max(session.megabytes for session in sessions),
     )
 
 

@@ -28,11 +28,19 @@ from itertools import islice
 from pathlib import Path
 from types import FrameType
 
+from axes import style_axes
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from path_length import measure_path
 from torch import nn
-from whole_runs import PROCESSES, Usage, last_scores, measure_command, run_command
+from whole_runs import (
+    PROCESSES,
+    Usage,
+    last_scores,
+    measure_command,
+    rewrite_block,
+    run_command,
+)
 
 from regard.cli import train
 from regard.data.text.tokenizer import Tokenizer
@@ -41,7 +49,7 @@ from regard.pipeline.cost import cost_of
 from regard.pipeline.load import load
 from regard.tasks.cost import Cost, num_parameters
 from regard.viewing.curve import read_log
-from regard.viewing.figure import FRAME, GRID, INK, QUIET, empty_figure, write
+from regard.viewing.figure import QUIET, empty_figure, write
 
 ROOT = Path(__file__).parents[1]
 BUDGET = 8e13
@@ -488,18 +496,6 @@ def tables(results: Sequence[Result]) -> str:
     return "\n".join([*scores, "", *costs])
 
 
-def rewrite_block(page: Path, text: str) -> None:
-    """Replace the lines between the two marks of a page. SystemExit for a page without them."""
-    content = page.read_text(encoding="utf8")
-    begin, end = (f"<!-- table2: {name} -->\n" for name in ("begin", "end"))
-    before, mark, rest = content.partition(begin)
-    _, closing, after = rest.partition(end)
-    if not (mark and closing):
-        raise SystemExit(f"{page}: expected the lines {begin.strip()} and {end.strip()}")
-    with whole(page) as unfinished:
-        unfinished.write_text(f"{before}{begin}{text}\n{end}{after}", encoding="utf8")
-
-
 # Figure
 
 
@@ -538,11 +534,7 @@ def draw(results: Sequence[Result], curves: Mapping[str, Curves], path: Path) ->
     right.set_ylim(-0.6, len(order) - 0.4)
     right.set_xlabel("BLEU on the test pairs", color=QUIET, size=9)
     for axes in (left, right):
-        axes.grid(color=GRID, linewidth=0.8)
-        axes.set_axisbelow(True)
-        axes.tick_params(length=2, color=FRAME, labelcolor=INK, labelsize=8)
-        for side, spine in axes.spines.items():
-            spine.set(visible=side in ("left", "bottom"), linewidth=0.7, color=FRAME)
+        style_axes(axes)
     for label, name in zip(right.get_yticklabels(), order, strict=True):
         label.set(color=COLOURS[name], fontsize=9, fontweight="bold")
     marks = [
@@ -616,7 +608,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         combine(name, settings)
     results = write_results(settings)
     if len(results) == len(SYSTEMS) * (len(SEEDS) + 1):
-        rewrite_block(options.docs / "systems.md", f"{FIGURE}\n\n{tables(results)}")
+        rewrite_block(options.docs / "systems.md", "table2", f"{FIGURE}\n\n{tables(results)}")
         curves = {name: read_curves(name, settings) for name in SYSTEMS}
         draw(results, curves, options.docs / "figures/table2.png")
     for failure in failures:

@@ -9,8 +9,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from regard.files import whole
 
 LONGEST_PAUSE = 10.0
 """Seconds between two reports of a running command."""
@@ -50,6 +52,40 @@ def run_recipe(
     usage = run_command("train", recipe, "--output", str(run), *options)
     run_command("evaluate", str(run), *([str(test)] if test else []))
     return WholeRun(last_scores(run), usage.user_seconds, usage.megabytes)
+
+
+def finish_training(command: Sequence[str], run: Path) -> None:
+    """Train or resume a run, unless it is finished, and save the resources of this session.
+    SystemExit if the training fails."""
+    if (run / "finished").exists():
+        return
+    is_resumed = (run / "config.yaml").exists()
+    usage = measure_command(*command, *(["--resume"] if is_resumed else []))
+    if run.exists():
+        with (run / "usage.jsonl").open("a", encoding="utf8") as file:
+            file.write(json.dumps(asdict(usage)) + "\n")
+    if usage.status:
+        raise SystemExit(f"{run}: status {usage.status}: {usage.last_line}")
+    (run / "finished").touch()
+
+
+def training_usages(run: Path) -> list[Usage]:
+    """Return the resources of each session of `finish_training`."""
+    lines = (run / "usage.jsonl").read_text(encoding="utf8").splitlines()
+    return [Usage(**json.loads(line)) for line in lines]
+
+
+def rewrite_block(page: Path, name: str, text: str) -> None:
+    """Replace the lines between the two marks of this name on a page. SystemExit for a page without
+    them."""
+    content = page.read_text(encoding="utf8")
+    begin, end = (f"<!-- {name}: {mark} -->\n" for mark in ("begin", "end"))
+    before, mark, rest = content.partition(begin)
+    _, closing, after = rest.partition(end)
+    if not (mark and closing):
+        raise SystemExit(f"{page}: expected the lines {begin.strip()} and {end.strip()}")
+    with whole(page) as unfinished:
+        unfinished.write_text(f"{before}{begin}{text}\n{end}{after}", encoding="utf8")
 
 
 def last_scores(run: Path) -> dict[str, float]:

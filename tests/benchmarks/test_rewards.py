@@ -23,7 +23,6 @@ def commands(monkeypatch):
         status = 1 if len(commands) in failing else run([*command])
         return whole_runs.Usage(status, "the last line", 1.0, 30.0, 3.0, 50.0)
 
-    monkeypatch.setattr(rewards, "measure_command", measure_command)
     monkeypatch.setattr(whole_runs, "measure_command", measure_command)
     return commands, failing
 
