@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 
 from regard.data.batch import pair_batch
 from regard.models.contracts import AttentionBlock, DecoderOutput
-from regard.models.penalties import DoublyStochastic, HardReward
+from regard.models.penalties import NUM_BASELINES, DoublyStochastic, HardReward
 
 BATCH = pair_batch([[4, 5, 6], [7, 8]], [[5, 6, 7, 2], [9, 2]])
 PROJECTION = nn.Linear(3, 11)
@@ -61,6 +62,57 @@ def test_samples_before_probable_targets_are_rewarded():
     assert float(penalty.baseline) == pytest.approx(-3 * 0.9 + 0.1 * sum(rewards) / 2)
 
 
+@pytest.mark.parametrize("discount", [1.0, 0.5, 0.0])
+def test_with_a_discount_samples_are_rewarded_for_their_own_and_later_tokens(discount):
+    arguments, penalty = output(DRAWN), HardReward(0.7, 0.0, discount).train()
+    baselines = [-3.0, -2.0, -1.5, -0.5]
+    penalty.baseline[:4] = torch.tensor(baselines)
+    weights = arguments.attention[0].weights[:, 0, 0].detach()
+    tokens = PROJECTION(arguments.features).log_softmax(dim=-1).detach()
+    logs = [float(tokens[0, n, BATCH.outputs[0, n]]) for n in range(4)]
+    rewards = [sum(discount ** (n - step) * logs[n] for n in range(step, 4)) for step in range(4)]
+    total = 0.0
+    for step in range(4):  # the other target has expected contexts
+        chosen = math.log(float(weights[0, step, DRAWN[0][step]]))
+        total += -0.7 * (rewards[step] - baselines[step]) * chosen
+    result = penalty(arguments, BATCH, PROJECTION)
+    assert result.value.item() == pytest.approx(total, rel=1e-5)
+    expected = [0.9 * old + 0.1 * new for old, new in zip(baselines, rewards, strict=True)]
+    assert penalty.baseline[:4].tolist() == pytest.approx(expected)
+    assert not penalty.baseline[4:].any()
+
+
+@pytest.mark.parametrize("discount", [None, 1.0])
+def test_the_expected_gradient_over_several_steps_is_exact(discount):
+    """Two steps of three positions. The second draw, and the tokens of both steps, depend on the
+    draws before them. The exact bound is the sum over all nine paths."""
+    torch.manual_seed(4)
+    batch = pair_batch([[4, 5, 6]], [[7, 2]])
+    first = torch.randn(3, requires_grad=True)
+    second = torch.randn(3, 3, requires_grad=True)
+    features = torch.randn(3, 3, 1, 2, 3)
+    features[..., 0, :] = features[
+        :, :1, :, 0
+    ]  # the first token does not depend on the second draw
+    penalty = HardReward(1.0, 0.0, discount).eval()
+    penalty.baseline.fill_(-2.0)
+    bound, total = torch.zeros(()), torch.zeros(())
+    for place, following in product(range(3), repeat=2):
+        weights = torch.stack([first.softmax(dim=-1), second[place].softmax(dim=-1)])
+        path = weights[0, place] * weights[1, following]
+        seen = features[place, following]
+        tokens = PROJECTION(seen)[0].log_softmax(dim=-1)[[0, 1], batch.outputs[0]]
+        bound = bound + path * tokens.sum().detach()
+        block = AttentionBlock(
+            "image", weights[None, None, None], None, torch.tensor([[[[place, following]]]])
+        )
+        result = penalty(DecoderOutput(seen, (block,)), batch, PROJECTION)
+        total = total + path.detach() * result.value
+    expected = torch.autograd.grad(-bound, (first, second), retain_graph=True)
+    for gradient, exact in zip(torch.autograd.grad(total, (first, second)), expected, strict=True):
+        torch.testing.assert_close(gradient, exact, rtol=1e-4, atol=1e-6)
+
+
 def test_the_expected_gradient_is_that_of_the_bound():
     """The expected gradient is that of the sum over positions of p(s) log p(y | s), for any
     baseline (Xu et al. 2015, eq. 11). A draw's weight in the mean of many draws is its
@@ -89,6 +141,19 @@ def test_the_baseline_changes_in_training_only():
     penalty = HardReward(1.0, 0.0).eval()
     penalty(output(DRAWN), BATCH, PROJECTION)
     assert float(penalty.baseline) == 0
+
+
+def test_steps_after_the_last_baseline_share_it():
+    batch = pair_batch([[4, 5]], [[6] * NUM_BASELINES + [2]])
+    target = NUM_BASELINES + 1
+    weights = torch.full((1, 1, 1, target, 2), 0.5, requires_grad=True)
+    block = AttentionBlock("cross", weights, None, torch.zeros(1, 1, 1, target).long())
+    penalty = HardReward(1.0, 0.0, 0.0).train()
+    features = torch.randn(1, target, 3)
+    penalty(DecoderOutput(features, (block,)), batch, PROJECTION)
+    logs = PROJECTION(features[0]).log_softmax(dim=-1)[range(target), batch.outputs[0]].detach()
+    assert float(penalty.baseline[-1]) == pytest.approx(0.1 * float(logs[-2:].mean()))
+    assert float(penalty.baseline[0]) == pytest.approx(0.1 * float(logs[0]))
 
 
 def test_missing_attention_is_rejected():

@@ -88,6 +88,6 @@ def build_penalties(config: DecoderConfig) -> list[AttentionPenalty]:
         return []
     attention = config.attention
     if attention.sampling == "hard":
-        return [HardReward(attention.reward, attention.entropy)]
+        return [HardReward(attention.reward, attention.entropy, attention.discount)]
     weight = attention.doubly_stochastic
     return [DoublyStochastic(weight)] if weight else []

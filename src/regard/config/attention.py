@@ -88,6 +88,10 @@ class DecoderAttentionConfig:
     reward: Weight = 0.005
     """Weight of the reward that trains hard attention. A larger weight adds noise to the other
     gradients."""
+    discount: Share | None = None
+    """Reward of a sampled position: the log probabilities of its token and of all later tokens,
+    each multiplied by this factor once more than the token before it. Default: one reward, the log
+    probability of the whole target, for all positions."""
     entropy: Weight = 0.002
     """Weight of the entropy of the weights in hard attention. A larger weight delays weights that
     are concentrated on one position."""
@@ -122,7 +126,7 @@ class DecoderAttentionConfig:
         if self.scope == "global":
             yield from ((name, "the scope is global") for name in changed_fields(self, "window"))
         if self.sampling == "soft":
-            names = changed_fields(self, "reward", "entropy")
+            names = changed_fields(self, "reward", "discount", "entropy")
             yield from ((name, "sampling is soft") for name in names)
         elif self.doubly_stochastic:
             yield "doubly_stochastic", "sampling is hard"
