@@ -101,7 +101,7 @@ SYSTEMS = {
 @dataclass(frozen=True)
 class Result:
     """Scores of a run. The resources are those of its own training with the validations, without
-    the run that it continues; None for runs that the script has not trained."""
+    the initial run; None for runs that the script has not trained."""
 
     system: str
     seed: int
