@@ -11,7 +11,8 @@ from regard.cli.main import run
 from tests.benchmarks.scripts import script
 
 table2, whole_runs = script("table2"), script("whole_runs")
-NAMES = [*table2.SYSTEMS]
+systems, report = script("table2_systems"), script("table2_report")
+NAMES = [*systems.SYSTEMS]
 
 
 @pytest.fixture(scope="module")
@@ -63,16 +64,16 @@ def command(data, output, *more):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_system_spends_the_budget_on_a_model_of_comparable_size(name, tmp_path):
-    settings = table2.Settings(tmp_path, tmp_path, table2.BUDGET)
-    phases = table2.phases_of(table2.SYSTEMS[name], 1, settings)
+    settings = systems.Settings(tmp_path, tmp_path, systems.BUDGET)
+    phases = systems.phases_of(systems.SYSTEMS[name], 1, settings)
     spent = sum(phase.flops for phase in phases)
-    assert spent == pytest.approx(table2.BUDGET, rel=0.002)
-    if table2.SYSTEMS[name].has_rewards:
+    assert spent == pytest.approx(systems.BUDGET, rel=0.002)
+    if systems.SYSTEMS[name].has_rewards:
         likelihood, rewards = phases
         assert likelihood.flops == pytest.approx(0.8 * spent, rel=0.005)
         assert rewards.options["--training.objective"] == "expected_reward"
     for phase in phases:
-        cost = table2._cost(phase.recipe, phase.options)
+        cost = systems.cost_with(phase.recipe, phase.options)
         assert phase.options["--training.updates"] == str(phase.updates)
         tables = {"bytenet": 2 * 128 * 128}.get(
             name, 5000 * int(phase.options.get("--model.size", 128))
@@ -81,9 +82,9 @@ def test_every_system_spends_the_budget_on_a_model_of_comparable_size(name, tmp_
 
 
 def test_rewarded_updates_cost_the_samples_and_the_reference(tmp_path):
-    settings = table2.Settings(tmp_path, tmp_path, 1e12)
-    phase = table2.phases_of(table2.SYSTEMS["gnmt-rewards"], 1, settings)[1]
-    cost = table2._cost(phase.recipe, phase.options)
+    settings = systems.Settings(tmp_path, tmp_path, 1e12)
+    phase = systems.phases_of(systems.SYSTEMS["gnmt-rewards"], 1, settings)[1]
+    cost = systems.cost_with(phase.recipe, phase.options)
     weights = (cost.source_token + cost.target_token) / 6
     tokens = 512 / 2
     assert phase.flops_of_update == pytest.approx(tokens * weights * (5 * 2 + 5 * 6 + 6))
@@ -114,7 +115,7 @@ def test_an_interrupted_training_is_resumed_and_its_sessions_are_added(commands,
     options = ["--systems", "gnmt-rewards", "--seeds", "2"]
     commands.statuses = {2: 143}
     assert command(data, output, *options) == 1
-    assert table2.read_result(output / "gnmt-rewards-2") is None
+    assert systems.read_result(output / "gnmt-rewards-2") is None
     likelihood, rewards = (output / "gnmt-rewards-2" / name for name in ("likelihood", "rewards"))
     assert (likelihood / "finished").exists()
     assert not rewards.exists()
@@ -125,7 +126,7 @@ def test_an_interrupted_training_is_resumed_and_its_sessions_are_added(commands,
     assert resumed[-1] == "--resume"
     assert "--resume" not in rewarded
     assert str(likelihood) in rewarded  # the initial run
-    result = table2.read_result(output / "gnmt-rewards-2")
+    result = systems.read_result(output / "gnmt-rewards-2")
     assert (result.cpu_seconds, result.megabytes) == (8.0, 54.0)  # of four sessions
     assert not (output / "gnmt-rewards-ensemble").exists()
 
@@ -140,7 +141,7 @@ def test_another_budget_needs_another_folder(commands, data, tmp_path):
 @pytest.fixture
 def results():
     """Results of all systems, each better than the one before by a BLEU point."""
-    single = table2.Result(
+    single = systems.Result(
         system="", seed=1, bleu=20.0, parameters=3_000_000, embeddings=1_000_000, flops=1e13,
         updates=500, cpu_seconds=600.0, wall_seconds=900.0, megabytes=1234.0,
         evaluation_seconds=30.0, path="14", path_positions=15,
@@ -149,9 +150,9 @@ def results():
     for place, name in enumerate(NAMES):
         members = [
             replace(single, system=name, seed=seed, bleu=20 + place + 0.5 * (seed - 2))
-            for seed in table2.SEEDS
+            for seed in systems.SEEDS
         ]
-        rows += [*members, replace(single, system=name, seed=table2.ENSEMBLE, bleu=23.0 + place)]
+        rows += [*members, replace(single, system=name, seed=systems.ENSEMBLE, bleu=23.0 + place)]
     return rows
 
 
@@ -159,7 +160,7 @@ def test_the_page_gets_mean_and_spread_of_every_system(results, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- table2: begin -->\nold\n<!-- table2: end -->\nafter\n")
     for _ in range(2):
-        table2.rewrite_block(page, "table2", table2.tables(results))
+        table2.rewrite_block(page, "table2", report.tables(results))
     text = page.read_text()
     assert text.startswith("before\n<!-- table2: begin -->\n| system |")
     assert text.endswith("|\n<!-- table2: end -->\nafter\n")
@@ -171,29 +172,29 @@ def test_the_page_gets_mean_and_spread_of_every_system(results, tmp_path):
 def test_the_figure_has_every_system(results, tmp_path):
     flops = [2e12, 6e12, 1e13]
     curves = {
-        name: [(flops, [place + seed, 10.0 + place + seed, 20.0 + place]) for seed in table2.SEEDS]
+        name: [(flops, [place + seed, 10.0 + place + seed, 20.0 + place]) for seed in systems.SEEDS]
         for place, name in enumerate(NAMES)
     }
     path = tmp_path / "figure.svg"
-    table2.draw(results, curves, path)
+    report.draw(results, curves, path)
     text = path.read_text(encoding="utf8")
-    for place, system in enumerate(table2.SYSTEMS.values()):
+    for place, system in enumerate(systems.SYSTEMS.values()):
         assert text.count(f">{system.title}<") == 1
         assert f">{20 + place}.0  /  {23 + place}.0<" in text
 
 
 def test_curves_add_the_flops_of_both_phases(tmp_path):
-    settings = table2.Settings(tmp_path, tmp_path, 1e12)
+    settings = systems.Settings(tmp_path, tmp_path, 1e12)
     updates = count(1)
-    for seed in table2.SEEDS:
-        phases = table2.phases_of(table2.SYSTEMS["gnmt-rewards"], seed, settings)
+    for seed in systems.SEEDS:
+        phases = systems.phases_of(systems.SYSTEMS["gnmt-rewards"], seed, settings)
         for phase in phases:
             run = settings.folder("gnmt-rewards", seed) / phase.name
             run.mkdir(parents=True)
             lines = [{"kind": "train", "update": 1, "loss": 2.0},
                      {"kind": "dev", "update": phase.updates, "score": next(updates)}]  # fmt: skip
             (run / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    curves = table2.read_curves("gnmt-rewards", settings)
+    curves = report.read_curves("gnmt-rewards", settings)
     assert [scores for _, scores in curves] == [[1, 2], [3, 4], [5, 6]]
     likelihood, total = curves[0][0]
     assert (likelihood, total) == (phases[0].flops, phases[0].flops + phases[1].flops)
