@@ -211,8 +211,8 @@ def compare_answers(settings: CountingSettings, seeds: range, num: int) -> None:
         runs = [train_ours(chosen, seed) for seed in seeds]
         cells = []
         for length in lengths:
-            shares = [share_right(run.predict, chosen, length, num) for run in runs]
-            cells.append(f"{mean(shares):.2f} % ({min(shares):.2f} %)")
+            percentages = [share_right(run.predict, chosen, length, num) for run in runs]
+            cells.append(f"{mean(percentages):.2f} % ({min(percentages):.2f} %)")
         print(
             f"{answer:>8} {normaliser:>15}" + "".join(f"{cell:>22}" for cell in cells), flush=True
         )

@@ -10,21 +10,7 @@ from regard.cli.main import run
 from regard.recipes import flat
 from tests.benchmarks.scripts import script
 
-captions, whole_runs = script("captions"), script("whole_runs")
-
-
-@pytest.fixture
-def commands(monkeypatch):
-    """Run commands in this process. A command whose number is in the list ends with status 1."""
-    commands, failing = [], []
-
-    def measure_command(*command):
-        commands.append(command)
-        status = 1 if len(commands) in failing else run([*command])
-        return whole_runs.Usage(status, "the last line", 1.0, 30.0, 3.0, 50.0)
-
-    monkeypatch.setattr(whole_runs, "measure_command", measure_command)
-    return commands, failing
+captions = script("captions")
 
 
 def test_hard_attention_continues_soft_attention_and_finished_work_is_skipped(commands, tmp_path):

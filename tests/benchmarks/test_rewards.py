@@ -6,25 +6,10 @@ from pathlib import Path
 import pytest
 
 from regard.cli import train
-from regard.cli.main import run
 from regard.recipes import flat
 from tests.benchmarks.scripts import script
 
-rewards, whole_runs = script("rewards"), script("whole_runs")
-
-
-@pytest.fixture
-def commands(monkeypatch):
-    """Run commands in this process. A command whose number is in the list ends with status 1."""
-    commands, failing = [], []
-
-    def measure_command(*command):
-        commands.append(command)
-        status = 1 if len(commands) in failing else run([*command])
-        return whole_runs.Usage(status, "the last line", 1.0, 30.0, 3.0, 50.0)
-
-    monkeypatch.setattr(whole_runs, "measure_command", measure_command)
-    return commands, failing
+rewards = script("rewards")
 
 
 def test_scenes_are_trained_with_every_objective_and_finished_work_is_skipped(commands, tmp_path):
@@ -70,11 +55,11 @@ def test_systems_differ_in_the_objective_alone(tmp_path):
     assert control.data.tokenizers_path == tmp_path / "base"
     assert base.training.initial_run is None
     for system in task.systems:
-        other = parsed(system)
-        fields = differences(control, other)
+        experiment = parsed(system)
+        fields = differences(control, experiment)
         assert fields <= {"training.objective", "model.dropout"}, system
         assert ("model.dropout" in fields) == ("dropout" in system)
-        assert other.training.seed == 3
+        assert experiment.training.seed == 3
     assert differences(base, parsed("likelihood with dropout")) >= {"training.updates"}
     assert parsed("likelihood with dropout").model.dropout == base.model.dropout
 

@@ -41,7 +41,7 @@ def test_a_text_has_embeddings_and_every_layer(name):
 
 
 def test_the_output_of_a_convolution_depends_on_its_window():
-    """Of two sources that differ at one position, layer l of width 3 differs at 2 l + 1."""
+    """If two sources differ at one position, layer l of width 3 differs at 2 l + 1 positions."""
     torch.manual_seed(3)
     encoder = build_translation(MODELS["gated_convolution"], 13, 11).eval().encoder
     pieces = TokenSequence("", ("a",) * 7, tuple(range(7)))

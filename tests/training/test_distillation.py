@@ -43,8 +43,8 @@ def batch():
 
 def mean_probabilities(teachers, words):
     """Probabilities of each word, from the logits of each teacher."""
-    each = [model(words).logits.softmax(dim=1) for model in teachers.models]
-    return (sum(each) / len(each)).detach()
+    probabilities = [model(words).logits.softmax(dim=1) for model in teachers.models]
+    return (sum(probabilities) / len(probabilities)).detach()
 
 
 def with_temperature(probabilities, temperature):

@@ -38,7 +38,7 @@ def judge(logits, targets, smoothing=SMOOTHING, weight=WEIGHT):
 
 
 def test_the_divergence_by_hand():
-    """Of (1/2, 1/2) and (1/4, 3/4): 1/8 log 3."""
+    """The divergence of (1/2, 1/2) and (1/4, 3/4) is 1/8 log 3."""
     logits = torch.tensor([[[0.5, 0.5]], [[0.25, 0.75]]]).log()
     entropy, divergence = two_pass_terms(logits, torch.tensor([0]), 0.0, 1.0).tolist()
     assert entropy == pytest.approx((math.log(2) + math.log(4)) / 2)

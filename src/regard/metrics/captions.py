@@ -33,8 +33,8 @@ LONGEST = 4
 WIDTH = 6.0
 """Standard deviation of the Gaussian over differences in length in CIDEr-D."""
 NUM_CACHED = 1024
-"""Number of captions whose vectors CIDEr-D keeps: in training, captions of an image are references
-of all its samples."""
+"""Number of captions whose vectors CIDEr-D caches: in training, the captions of an image are
+references of all its samples."""
 Grams = Counter[tuple[str, ...]]
 
 

@@ -30,8 +30,8 @@ PERMUTED_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True)
 class Feature:
-    """A value of every output, and a description of the outputs with the value "{}". A value that
-    is None or NaN is unknown: the output is neither in a slice nor among the others."""
+    """A value of every output, and a description of the outputs with the value "{}". Outputs
+    with the value None or NaN, which is unknown, are neither in a slice nor among the others."""
 
     description: str
     values: Sequence[Value | None]

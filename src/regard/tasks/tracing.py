@@ -166,18 +166,20 @@ class LazyTrace:
         """Return the trace with the gradient of the output with respect to the source instead of
         attention; of an ensemble, the gradient of its first model. Computed at each call. UserError
         for sources that are images. ValueError for a copy, which has no model."""
-        parts: TraceParts | None = self.__dict__.get("_parts")
-        if parts is None:
-            raise ValueError("a copied trace has no model, so it has no gradient")
-        return Trace(self.source, self.target, (parts.gradient(),), score=self.score)
+        gradient = self._parts_of_model("gradient").gradient()
+        return Trace(self.source, self.target, (gradient,), score=self.score)
 
     def feature_maps(self) -> FeatureMaps:
         """Return the outputs of all layers of the encoder for the source; of an ensemble, of its
         first model. Computed at each call. ValueError for a copy, which has no model."""
+        return self._parts_of_model("feature maps").feature_maps()
+
+    def _parts_of_model(self, name: str) -> TraceParts:
+        """Return the parts, for a result of this name. ValueError for a copy."""
         parts: TraceParts | None = self.__dict__.get("_parts")
         if parts is None:
-            raise ValueError("a copied trace has no model, so it has no feature maps")
-        return parts.feature_maps()
+            raise ValueError(f"a copied trace has no model, so it has no {name}")
+        return parts
 
     @cached_property
     def full(self) -> Trace:

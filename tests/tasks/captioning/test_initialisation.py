@@ -83,10 +83,10 @@ def test_other_shapes_are_newly_initialised_and_no_shared_weights_are_an_error(t
     )
     assert report.new
     assert all(name.startswith("decoder") for name in report.new)
-    other = configs.captioner("transformer", size=18, channels=(5, 6), layers=1, heads=2)
+    transformer = configs.captioner("transformer", size=18, channels=(5, 6), layers=1, heads=2)
     with pytest.raises(UserError, match=r"run shares no weights with this model"):
         initialise_from(
-            tmp_path / "run", build_captioner(other, DATA.image_size, 5), words("q", "r")
+            tmp_path / "run", build_captioner(transformer, DATA.image_size, 5), words("q", "r")
         )
 
 
