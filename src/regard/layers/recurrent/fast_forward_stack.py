@@ -13,8 +13,8 @@ We had no copy of the paper's text: the equations are from memory, without the n
 The product of the matrices W from layer to layer is a linear path whose signals are not bounded.
 With the step of the other weights, it changes so fast that attention does not learn to align.
 Code of the same group for another task (PaddlePaddle book, semantic role labelling) gives
-these matrices a thousandth of the learning rate. Here s has this effect: it divides the first
-weights by s, so that a step of Adam changes their product less, and signals have the same size.
+these matrices a thousandth of the learning rate. Here s has this effect: the initial weights are
+divided by s, so signals have the same size, and a step of Adam changes the product less.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class FastForwardStack(nn.Module):
 
     With `bidirectional`, there are two columns, each of the hidden size; such a stack computes
     whole sequences only. `beside_size` is that of `RecurrentStack`. Dropout is applied to the
-    states below a layer, and not to the fast-forward connection. Fresh weights of this connection
-    keep the variance of its signals.
+    states below a layer, and not to the fast-forward connection. Initial weights of this
+    connection keep the variance of its signals.
 
     The layers of PyTorch hold the weights. `scan` computes them on every device, so they are never
     called, and their hooks have no effect."""
@@ -103,7 +103,7 @@ class FastForwardStack(nn.Module):
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
-        del mask  # experts skip padding
+        del mask  # only experts skip padding
         self._check(inputs, 3, hidden, cell, beside)
         layers = self._layers(0)
         gates = _gates(layers[0], inputs)

@@ -53,7 +53,7 @@ class ResidualStack(nn.Module):
     hidden size, and the others forwards (section 3.2). Such a stack computes whole sequences only;
     the state after the last position has the layers above the first.
 
-    `beside_size` is that of `RecurrentStack`. A new stack has no experts: `experts` may be set."""
+    `beside_size` is that of `RecurrentStack`. A stack has no experts until `experts` is set."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ResidualStack(nn.Module):
         mask: Bool[Tensor, "batch position"] | None = None,
     ) -> LayerOutputs:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
-        del inputs  # fast-forward connections read them
+        del inputs  # only fast-forward connections read them
         run = single.scan_from if self._scans(lowest) else single.torch_from
         first = partial(CellState.of_layer, hidden, cell)
 

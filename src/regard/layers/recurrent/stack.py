@@ -157,7 +157,7 @@ class RecurrentStack(nn.Module):
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
-        del mask  # experts skip padding
+        del mask  # only experts skip padding
         self._check(inputs, 3, hidden, cell, beside)
         run = single.scan_from if self._scans(inputs) else single.torch_from
         layers: list[Tensor] = []
@@ -180,7 +180,7 @@ class RecurrentStack(nn.Module):
         mask: Bool[Tensor, "batch position"] | None = None,
     ) -> LayerOutputs:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
-        del inputs, mask  # fast-forward connections read inputs, and experts skip padding
+        del inputs, mask  # only fast-forward connections read inputs; only experts skip padding
         run = single.scan_from if self._scans(lowest) else single.torch_from
         outputs = [lowest]
         for number, layer in enumerate(self.layers[1:], start=1):
