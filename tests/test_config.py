@@ -342,9 +342,9 @@ def test_items_need_an_encoder_without_order():
         (RecurrentDecoderConfig(query="first_layer", layers=2), set()),
         (
             RecurrentDecoderConfig(
-                attention=DecoderAttentionConfig(window=3, reward=1.0, discount=1.0)
+                attention=DecoderAttentionConfig(window=3, expected=0.0, reward=1.0, discount=1.0)
             ),
-            {"attention.window", "attention.reward", "attention.discount"},
+            {f"attention.{name}" for name in ("window", "expected", "reward", "discount")},
         ),
         (RecurrentEncoderConfig(), set()),
         (TransformerEncoderConfig(max_positions=99), {"max_positions"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from regard.attention import Attention, HardAttention, ScaledDot, Softmax
@@ -57,6 +58,15 @@ def test_a_source_is_hard_or_soft_for_all_steps():
     assert softened.any()
     assert not softened.all()
     assert attention.eval().start(torch.ones(11, 5).bool()) is None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_the_share_of_expected_contexts(share):
+    torch.manual_seed(3)
+    attention = HardAttention(Attention(ScaledDot()), share).train()
+    softened = attention.start(torch.ones(4000, 5).bool())
+    assert softened.float().mean() == pytest.approx(share, abs=0.02 if 0 < share < 1 else 0)
+    assert attention.all_steps_state(QUERIES).shape == (2, 1)
 
 
 def test_sampling_uses_the_temperature():

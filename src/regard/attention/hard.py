@@ -3,8 +3,8 @@
     s_t ~ weights_t              context_t = value at s_t
 
 A draw has no gradient. The weights are learned from a reward, the log probability of the target
-(`models/penalties.py`). For stable training, half of the sources get the expected context at every
-step, as in soft attention (section 4.2). In evaluation the most probable position is used.
+(`models/penalties.py`). For stable training, a share of the sources get the expected context at
+every step, as in soft attention (section 4.2). In evaluation the most probable position is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from regard.attention.scores import PreparedKeys
 from regard.shapes import Bool, Float, Int, Tensor
 
 EXPECTED = 0.5
-"""Probability that a source gets the expected context in training."""
+"""Probability that a source gets the expected context in training, as in the paper."""
 NOWHERE = -1
 """Drawn position of a source that got the expected context."""
 
@@ -33,9 +33,11 @@ class HardAttention(nn.Module):
 
     is_stateful = False
 
-    def __init__(self, soft: Attention) -> None:
+    def __init__(self, soft: Attention, expected: float = EXPECTED) -> None:
+        """`expected` is the probability that a source gets the expected context in training."""
         super().__init__()
         self.soft = soft
+        self.expected = expected
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> PreparedKeys:
         """Compute the part of the score that depends on the keys only, once a source."""
@@ -54,7 +56,7 @@ class HardAttention(nn.Module):
     def _drawn_softened(self, sources: Tensor) -> Bool[Tensor, "batch 1"] | None:
         if not self.training:
             return None
-        return torch.rand(len(sources), 1, device=sources.device) < EXPECTED
+        return torch.rand(len(sources), 1, device=sources.device) < self.expected
 
     def forward(
         self,

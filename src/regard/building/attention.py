@@ -41,7 +41,7 @@ def build_decoder_attention(
     match config.scope:
         case "global":
             soft = Attention(score, normaliser, config.dropout)
-            return soft if config.sampling == "soft" else HardAttention(soft)
+            return soft if config.sampling == "soft" else HardAttention(soft, config.expected)
         case "local_m":
             centre: attention.Centre = attention.Monotonic()
         case "local_p":

@@ -85,6 +85,8 @@ class DecoderAttentionConfig:
     sampling: Sampling = "soft"
     """Context of a step: the weighted mean of the values (soft), or the value at one position,
     sampled by the weights in training (hard; Xu et al. 2015)."""
+    expected: Share = 0.5
+    """Share of the sources that get the weighted mean in the training of hard attention."""
     reward: Weight = 0.005
     """Weight of the reward that trains hard attention. A larger weight adds noise to the other
     gradients."""
@@ -126,7 +128,7 @@ class DecoderAttentionConfig:
         if self.scope == "global":
             yield from ((name, "the scope is global") for name in changed_fields(self, "window"))
         if self.sampling == "soft":
-            names = changed_fields(self, "reward", "discount", "entropy")
+            names = changed_fields(self, "expected", "reward", "discount", "entropy")
             yield from ((name, "sampling is soft") for name in names)
         elif self.doubly_stochastic:
             yield "doubly_stochastic", "sampling is hard"
