@@ -82,6 +82,10 @@ SYSTEMS = {
         {
             "--model.decoder.attention.sampling": "hard",
             "--model.decoder.attention.doubly-stochastic": "0",
+            "--model.decoder.attention.expected": "0",
+            "--model.decoder.attention.temperature": "0.25",
+            "--model.decoder.attention.reward": "0.05",
+            "--model.decoder.attention.discount": "1",
             "--training.learning-rate": "0.001",
         },
         initial="soft",
