@@ -81,7 +81,7 @@ Wiring = Literal["bahdanau", "luong", "gnmt", "plain"]
 """Order of a recurrent decoder: attend, then update; update, then attend; attend, then update with
 the context in every layer; or no attention."""
 ConnectionKind = Literal["none", "residual", "fast_forward"]
-"""Connections past the layers of a recurrent stack."""
+"""Skip connections of a recurrent stack."""
 BridgeKind = Literal["copy", "linear", "zero"]
 OutputKind = Literal["linear", "state", "tanh", "deep", "summed"]
 FeedingKind = Literal["none", "context", "attentional"]

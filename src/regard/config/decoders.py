@@ -75,7 +75,7 @@ class RecurrentDecoderConfig:
     layers: Layers = 1
     """Number of layers."""
     connections: ConnectionKind = "none"
-    """Connections past the layers: none, residual from the third layer on (Wu et al. 2016), or
+    """Skip connections of the layers: none, residual from the third layer on (Wu et al. 2016), or
     fast_forward from gates to gates (Zhou et al. 2016)."""
     bridge: BridgeKind = "linear"
     """First state: the encoder's last state (copy), a linear layer and tanh over it (linear), or

@@ -52,7 +52,7 @@ class RecurrentEncoderConfig:
     bidirectional: bool = False
     """Read the source in both directions."""
     connections: ConnectionKind = "none"
-    """Connections past the layers: none, residual from the third layer on (Wu et al. 2016), or
+    """Skip connections of the layers: none, residual from the third layer on (Wu et al. 2016), or
     fast_forward from gates to gates (Zhou et al. 2016). With residual, the first layer of a
     bidirectional encoder has two directions, each of the full size, and the others read forwards.
     With fast_forward, it has two columns of layers in alternating directions, each of half the

@@ -66,5 +66,5 @@ def check_between_layers(part: str, experts: ExpertsConfig, layers: int, connect
     if layers == 1:
         raise UserError(
             f"{part}.experts.number is {experts.number}, but {part}.layers is 1: expected 2 layers "
-            "or more, as experts stand between the last two; add layers, or leave the experts out"
+            "or more, as experts are between the last two; add layers, or leave the experts out"
         )

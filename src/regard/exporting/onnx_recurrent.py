@@ -157,7 +157,7 @@ def _plain(stack: Stack) -> RecurrentStack:
         )
     if not isinstance(stack, RecurrentStack):
         raise UserError(
-            "--to onnx exports recurrent layers without connections past them, but this model has "
+            "--to onnx exports recurrent layers without skip connections, but this model has "
             f"{type(stack).__name__}: train with model.encoder.connections and "
             "model.decoder.connections none"
         )

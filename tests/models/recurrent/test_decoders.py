@@ -31,7 +31,7 @@ def additive(attention, query, keys):
 
 
 class Raised(RecurrentStack):
-    """Stack whose outputs are its states plus a number, as connections past the layers add one."""
+    """Stack whose outputs are its states plus a number, as skip connections add their inputs."""
 
     above = 0.5
 

@@ -18,7 +18,7 @@ class ResampledBatches:
     """Batches of pairs with BPE-dropout.
 
     The pairs of a batch are chosen by the lengths of the tokenizer's own pieces. The number of
-    batches is therefore that without dropout, and batches have somewhat more tokens than their
+    batches is therefore that without dropout, and batches have more tokens than their
     settings allow. The random numbers of a batch follow from the seed, the epoch and the place of
     the batch in the epoch, so a resumed run continues with equal batches.
     """

@@ -7,7 +7,7 @@
 x are the outputs, h the states that continue the recurrence. The sum carries the input of a layer
 past it, so signals and gradients reach the other end of a deep stack at full size.
 
-A mixture of experts may stand between the last two of K layers, with a residual connection and a
+A mixture of experts may be between the last two of K layers, with a residual connection and a
 sigmoid of its own (Shazeer et al. 2017, appendix E). Then layer K reads y in place of x:
 
     y_t = x^{K-1}_t + dropout(sigmoid(MoE(x^{K-1}_t)))
