@@ -97,6 +97,7 @@ NUMBERS = {
     "size": 16,
     "hours": 3.0,
     "likelihood_weight": 0.1,
+    "discount": 0.5,
 }
 ELSEWHERE = ("vectors", "extra_vectors", "extra_vectors_shape", "name", "kind")
 """Files, which training reads; the shape of one, which training sets; the kind itself."""
