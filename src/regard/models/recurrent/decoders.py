@@ -22,13 +22,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import nn
 
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import DecoderOutput, Memory
 from regard.models.experts import whole_output
 from regard.models.memory import single_memory
-from regard.models.recurrent.attention import DecoderAttention, num_memories, start_attention
+from regard.models.recurrent.attention import DecoderAttention, start_attention
+from regard.models.recurrent.bases import AttendingDecoder, ProjectingDecoder
 from regard.models.recurrent.feeding import ContextFeeding, Feeding
 from regard.models.recurrent.gnmt import GNMTDecoder
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
@@ -41,17 +41,12 @@ from regard.models.recurrent.unrolling import (
     unroll_fused,
     unroll_lowest,
 )
-from regard.shapes import Float, Int, Tensor
+from regard.shapes import Int, Tensor
 
 
-class BahdanauDecoder(nn.Module):
+class BahdanauDecoder(AttendingDecoder):
     """Attention before the update (Bahdanau et al. 2015, section 3.1 and appendix A.1.2): the query
     is s_{t-1}, and the cell reads the embedded input and the context, [E y_{t-1}; c_t]."""
-
-    def __init__(self, parts: DecoderParts, attention: DecoderAttention) -> None:
-        super().__init__()
-        self.parts = parts
-        self.attention = attention
 
     def forward(
         self,
@@ -93,22 +88,6 @@ class BahdanauDecoder(nn.Module):
             return None
         return fused_lowest(self.parts, self.attention)
 
-    @property
-    def projection(self) -> nn.Linear:
-        return self.parts.projection
-
-    @property
-    def num_memories(self) -> int:
-        return num_memories(self.attention)
-
-    def project(
-        self, features: Float[Tensor, "*batch feature"]
-    ) -> Float[Tensor, "*batch vocabulary"]:
-        return self.parts.projection(features)
-
-    def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        return self.parts.start(memories, start_attention(self.attention, memories))
-
     def step(
         self,
         tokens: Int[Tensor, "batch hypothesis"],
@@ -128,16 +107,14 @@ class BahdanauDecoder(nn.Module):
         return result, replace(state, attention=output.state)
 
 
-class LuongDecoder(nn.Module):
+class LuongDecoder(AttendingDecoder):
     """The new state is the query. The output is computed from state and context.
 
     Without feeding no state depends on a context. Then a target needs one run of the recurrent
     layers and one call of the attention for all positions, unless the attention is stateful."""
 
     def __init__(self, parts: DecoderParts, attention: DecoderAttention, feeding: Feeding) -> None:
-        super().__init__()
-        self.parts = parts
-        self.attention = attention
+        super().__init__(parts, attention)
         self.feeding = feeding
 
     def forward(
@@ -183,19 +160,6 @@ class LuongDecoder(nn.Module):
         feeds_context = isinstance(self.feeding, ContextFeeding)
         return fused_attention(self.parts, self.attention) if feeds_context else None
 
-    @property
-    def projection(self) -> nn.Linear:
-        return self.parts.projection
-
-    @property
-    def num_memories(self) -> int:
-        return num_memories(self.attention)
-
-    def project(
-        self, features: Float[Tensor, "*batch feature"]
-    ) -> Float[Tensor, "*batch vocabulary"]:
-        return self.parts.projection(features)
-
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
         return self.parts.start(
             memories, start_attention(self.attention, memories), self.feeding.size
@@ -221,15 +185,11 @@ class LuongDecoder(nn.Module):
         return result, state
 
 
-class PlainDecoder(nn.Module):
+class PlainDecoder(ProjectingDecoder):
     """Decoder without attention (Sutskever, Vinyals and Le 2014): a baseline. The summary, from
     which it starts, is all that it gets of the source."""
 
     num_memories = 1
-
-    def __init__(self, parts: DecoderParts) -> None:
-        super().__init__()
-        self.parts = parts
 
     def forward(
         self,
@@ -242,15 +202,6 @@ class PlainDecoder(nn.Module):
         layers = self.parts.run_layers(embedded, self.start(memories), mask)
         features = self.parts.features(layers.top, layers.top[..., :0], embedded)
         return whole_output(self.parts.decoder_output(features, layers, need_weights=need_weights))
-
-    @property
-    def projection(self) -> nn.Linear:
-        return self.parts.projection
-
-    def project(
-        self, features: Float[Tensor, "*batch feature"]
-    ) -> Float[Tensor, "*batch vocabulary"]:
-        return self.parts.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
         return self.parts.start((single_memory(memories),), None)

@@ -15,23 +15,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import nn
 
 from regard.models.contracts import DecoderOutput, Memory
-from regard.models.recurrent.attention import DecoderAttention, num_memories, start_attention
-from regard.models.recurrent.parts import DecoderParts, RecurrentState
+from regard.models.recurrent.bases import AttendingDecoder
+from regard.models.recurrent.parts import RecurrentState
 from regard.models.recurrent.queries import DecoderInputs
 from regard.models.recurrent.unrolling import FusedAttention, fused_lowest, unroll, unroll_lowest
-from regard.shapes import Float, Int, Tensor
+from regard.shapes import Int, Tensor
 
 
-class GNMTDecoder(nn.Module):
+class GNMTDecoder(AttendingDecoder):
     """Attention before the update, with the context as an input of every layer."""
-
-    def __init__(self, parts: DecoderParts, attention: DecoderAttention) -> None:
-        super().__init__()
-        self.parts = parts
-        self.attention = attention
 
     def forward(
         self,
@@ -54,22 +48,6 @@ class GNMTDecoder(nn.Module):
     @property
     def _fused_attention(self) -> FusedAttention | None:
         return fused_lowest(self.parts, self.attention)
-
-    @property
-    def projection(self) -> nn.Linear:
-        return self.parts.projection
-
-    @property
-    def num_memories(self) -> int:
-        return num_memories(self.attention)
-
-    def project(
-        self, features: Float[Tensor, "*batch feature"]
-    ) -> Float[Tensor, "*batch vocabulary"]:
-        return self.parts.projection(features)
-
-    def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
-        return self.parts.start(memories, start_attention(self.attention, memories))
 
     def step(
         self,
