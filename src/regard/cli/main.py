@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from regard import instruction_set, interruption
+from regard import instruction_set, interruption, torchrun
 from regard.cli.output import drop_output, with_own_options
 from regard.cli.typed import is_text
 from regard.config.checks import format_value
@@ -49,6 +49,10 @@ def main() -> None:
     # turns, another process on the same core made training ten times slower. Sleeping at once costs
     # half of the speed on a quiet machine. torch reads the variable when it loads.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    if torchrun.is_used():
+        # The reducer of gradients warns of its search for weights without a gradient, which is
+        # needed, and of nothing else that a user can change.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     interruption.handle("regard")
     keep_freed_memory()
     try:
@@ -81,6 +85,7 @@ def run(arguments: list[str]) -> int:
         hint = f"did you mean {near[0]}?" if near else "`regard --help` lists the commands"
         print(f"regard: unknown command {format_value(name)}; {hint}", file=sys.stderr)
         return UsageError.STATUS
+    place = f" (process {torchrun.rank()})" if torchrun.rank() else ""
     command = importlib.import_module(f"regard.cli.{name}")
     try:
         status = command.run(list(_with_hyphens(rest))) or 0
@@ -88,25 +93,25 @@ def run(arguments: list[str]) -> int:
         return status
     except UserError as error:
         message = with_own_options(str(error), getattr(command, "Options", None))
-        print(f"regard {name}: {message}", file=sys.stderr)
+        print(f"regard {name}{place}: {message}", file=sys.stderr)
         return UsageError.STATUS if isinstance(error, UsageError) else 1
     except BrokenPipeError:
         drop_output()
         return 1
     except (OSError, UnicodeError) as error:
-        print(f"regard {name}: {_in_words(error)}", file=sys.stderr)
+        print(f"regard {name}{place}: {_in_words(error)}", file=sys.stderr)
         drop_output()
         return 1
     except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
-        print(f"regard {name}: {OUT_OF_MEMORY}", file=sys.stderr)
+        print(f"regard {name}{place}: {OUT_OF_MEMORY}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"regard {name}: interrupted", file=sys.stderr)
+        print(f"regard {name}{place}: interrupted", file=sys.stderr)
         return interruption.INTERRUPTED
     except interruption.TerminatedError:
-        print(f"regard {name}: terminated", file=sys.stderr)
+        print(f"regard {name}{place}: terminated", file=sys.stderr)
         return interruption.TERMINATED
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import tyro
 
+from regard import torchrun
 from regard.cli.experiments import (
     choose_experiment,
     data_after_recipe,
@@ -27,6 +28,7 @@ from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView, TrainingView
 from regard.cli.train_help import full_help, short_help
 from regard.config import Experiment, ModelConfig, TrainingConfig, resolve
+from regard.config.checks import Count, CountOrZero
 from regard.config.models import has_attention, inheriting
 from regard.config.unused import unused_fields
 from regard.errors import UsageError, UserError
@@ -53,6 +55,12 @@ class Options:
     recipe)."""
     resume: bool = False
     """Continue the run in the folder. The result is that of an uninterrupted run."""
+    processes: Count = 1
+    """Number of processes that train the model together on this machine. `torchrun` starts them on
+    several machines."""
+    max_restarts: CountOrZero = 0
+    """With --processes: how often all processes are started again, from the last saved state, after
+    one of them has failed."""
     experiment: Annotated[Experiment, tyro.conf.arg(name="")] = field(default_factory=Experiment)
 
 
@@ -68,7 +76,13 @@ PARSER: type[Options] = tyro.conf.AvoidSubcommands[Options]
 
 def run(arguments: list[str]) -> int:
     """Train with a progress display; return 130 after Ctrl-C, 143 after SIGTERM."""
-    options = parse(arguments)
+    if torchrun.rank() > 0:
+        return _run_beside_first(arguments)
+    options = _parse_restarted(arguments)
+    if options.processes > 1 and not torchrun.is_used():
+        from regard.pipeline.launch import launch
+
+        return launch(["train", *arguments], options.processes, options.max_restarts)
     from regard.pipeline.train import train
 
     folder = folder_of(options)
@@ -93,6 +107,24 @@ def run(arguments: list[str]) -> int:
     say(f"try it: {'    '.join(_next_commands(options.experiment, folder))}")
     _draw_curve(folder)
     return 0
+
+
+def _run_beside_first(arguments: list[str]) -> int:
+    """Train in a process other than the first one, which alone prints."""
+    options = _parse_restarted(arguments, on_message=lambda _: None)
+    from regard.pipeline.train import train
+
+    end = train(options.experiment, folder_of(options), resume=options.resume)
+    return STATUS.get(end.reason, 0)
+
+
+def _parse_restarted(arguments: list[str], on_message: Callable[[str], None] = say) -> Options:
+    """Return the options. Processes that were started again resume the run that they began."""
+    options = parse(arguments, on_message)
+    began = RunFolder(folder_of(options)).config.exists()
+    if not options.resume and torchrun.is_restarted() and began:
+        return parse([*arguments, "--resume"], on_message)
+    return options
 
 
 def _update_of_end(folder: Path) -> int | None:
@@ -328,10 +360,11 @@ def _announce(plan: Plan, inherited: Container[str]) -> TrainingView:
             "--init-from RUN to start from the weights of a run"
         )
     frozen = f" ({plan.num_frozen:,} frozen)" if plan.num_frozen else ""
+    together = f", {plan.num_processes} processes" if plan.num_processes > 1 else ""
     say(
         f"{plan.num_pairs:,} pairs, {plan.num_dev:,} for the dev score; {plan.vocabularies}; "
         f"{plan.num_parameters:,} parameters{frozen}; "
-        f"{plan.precision} on {plan.device}; run {plan.folder.path}"
+        f"{plan.precision} on {plan.device}{together}; run {plan.folder.path}"
     )
     return TrainingView(lines=plan.num_dev == 0)
 

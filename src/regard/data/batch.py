@@ -52,6 +52,12 @@ class Tokens:
         copies = None if self.copies is None else _moved(self.copies, device)
         return Tokens(_moved(self.ids, device), _moved(self.mask, device), lengths, copies)
 
+    def select(self, rows: Int[Tensor, "row"]) -> Tokens:
+        """Return the sentences with these numbers."""
+        lengths = self.lengths and tuple(self.lengths[row] for row in rows.tolist())
+        copies = None if self.copies is None else self.copies[rows]
+        return Tokens(self.ids[rows], self.mask[rows], lengths, copies)
+
 
 @dataclass(frozen=True)
 class Numbers:
@@ -71,6 +77,11 @@ class Numbers:
         lengths = self.lengths if self.lengths is not None else _lengths(self.mask, device)
         return Numbers(_moved(self.values, device), _moved(self.mask, device), lengths)
 
+    def select(self, rows: Int[Tensor, "row"]) -> Numbers:
+        """Return the series with these numbers."""
+        lengths = self.lengths and tuple(self.lengths[row] for row in rows.tolist())
+        return Numbers(self.values[rows], self.mask[rows], lengths)
+
 
 @dataclass(frozen=True)
 class Items:
@@ -86,6 +97,10 @@ class Items:
     def to(self, device: torch.device | str) -> Items:
         return Items(self.names.to(device), _moved(self.values, device))
 
+    def select(self, rows: Int[Tensor, "row"]) -> Items:
+        """Return the examples with these numbers."""
+        return Items(self.names.select(rows), self.values[rows])
+
 
 @dataclass(frozen=True)
 class Images:
@@ -98,6 +113,10 @@ class Images:
     def to(self, device: torch.device | str) -> Images:
         rows = None if self.rows is None else _moved(self.rows, device)
         return Images(_moved(self.values, device), rows)
+
+    def select(self, rows: Int[Tensor, "row"]) -> Images:
+        """Return the images of the captions with these numbers."""
+        return Images(*_values_of(self, rows))
 
 
 @dataclass(frozen=True)
@@ -112,6 +131,10 @@ class GridFeatures:
         rows = None if self.rows is None else _moved(self.rows, device)
         return GridFeatures(_moved(self.values, device), rows)
 
+    def select(self, rows: Int[Tensor, "row"]) -> GridFeatures:
+        """Return the features of the images of the captions with these numbers."""
+        return GridFeatures(*_values_of(self, rows))
+
 
 @dataclass(frozen=True)
 class ClassificationBatch:
@@ -122,6 +145,13 @@ class ClassificationBatch:
 
     def to(self, device: torch.device | str) -> ClassificationBatch:
         return ClassificationBatch(self.source.to(device), _moved(self.targets, device))
+
+    def select(self, rows: Int[Tensor, "row"]) -> ClassificationBatch:
+        """Return the examples with these numbers."""
+        return ClassificationBatch(self.source.select(rows), self.targets[rows])
+
+    def __len__(self) -> int:
+        return len(self.targets)
 
 
 @dataclass(frozen=True)
@@ -156,11 +186,36 @@ class PairBatch:
             None if self.rows is None else _moved(self.rows, device),
         )
 
+    def select(self, rows: Int[Tensor, "row"]) -> PairBatch:
+        """Return the targets with these numbers and their sources. The batch must be on the CPU."""
+        if self.rows is None:
+            source, of_targets = self.source.select(rows), None
+        else:
+            sources, of_targets = self.rows[rows].unique(return_inverse=True)
+            source = self.source.select(sources)
+        targets = self.inputs[rows], self.outputs[rows], self.mask[rows]
+        return PairBatch(source, *targets, rows=of_targets)
+
+    def __len__(self) -> int:
+        """Return the number of targets."""
+        return self.inputs.size(0)
+
     def real(self, values: Shaped[Tensor, "batch target *rest"]) -> Shaped[Tensor, "word *rest"]:
         """Return the values at the real target positions, sentence by sentence."""
         if self.places is None:
             return values[self.mask]
         return values.flatten(0, 1).index_select(0, self.places)
+
+
+def _values_of(
+    images: Images | GridFeatures, rows: Int[Tensor, "row"]
+) -> tuple[Tensor, Tensor | None]:
+    """Return the values of the images of these captions, each image once, and the number of the
+    image of each caption."""
+    if images.rows is None:
+        return images.values[rows], None
+    places, of_captions = images.rows[rows].unique(return_inverse=True)
+    return images.values[places], of_captions
 
 
 def _leaves(values: Tensor, device: torch.device | str) -> bool:

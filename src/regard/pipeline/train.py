@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from regard import recipes
+from regard import processes, recipes
 from regard.config import CaptionDataConfig, Data, Experiment, TrainingConfig, resolve
 from regard.config.unused import Unused, unused_fields
 from regard.data.files.objects import Table
@@ -66,6 +66,7 @@ class Plan:
     """Number of frozen parameters that are newly initialised, not from a run or vectors."""
     precision: Precision
     device: str
+    num_processes: int
     left_out: tuple[str, ...]
     """Messages about examples that are not used."""
     unused: tuple[Unused, ...]
@@ -91,67 +92,100 @@ def train(
     takes the plan and returns a reporter of the training. `on_progress` reports the progress of the
     preparation.
 
+    With several processes (`regard.processes`), all of them call this function with equal
+    arguments, and the folder is on a file system that all of them reach. The first process alone
+    writes to it and calls `begin`.
+
     UserError if the folder has a run already; to resume, if it has none, or one of other settings
     or data; and if data and recipe do not fit. Nothing is written before these checks."""
     experiment, folder = resolve(experiment), RunFolder(path)
-    goes_on = check_folder(folder, experiment, resume=resume)
-    check_unused(folder)
-    check_writable(path)
-    check_packages(experiment.training.track)
-    split = splits.read(experiment.data, on_progress, table)
-    unusable = () if goes_on else tuple(Finding("stop", text) for text in split.unusable)
-    check_findings(experiment.data, unusable)
-    task = task_of(experiment.data)
-    setup = task.prepare(experiment, split, folder if goes_on else None, on_progress)
-    check_findings(experiment.data, () if goes_on else setup.findings)
-    model, batches = setup.model, setup.batches
-    keep_fixed(model, experiment.training.freeze)
-    device = device_named(experiment.training.device, "training.device")
-    model.to(device)
-    precision = _precision(experiment.training, device)
-    settings = settings_of(experiment.training, setup.objective, precision)
-    if (problem := held_out_problem(experiment, setup)) is not None:
-        raise UserError(problem)
-    check(batches, settings, validates=setup.validate is not None)
-    check_unused(folder)  # another training may have begun meanwhile
-    checkpoints = Checkpoints(path, fingerprint_of(settings, batches))
-    _check_state(folder, experiment.data, checkpoints, goes_on=goes_on)
-    if goes_on:
-        check_dev(folder, split.dev)
-    plan = Plan(
-        folder=folder,
-        num_pairs=setup.num_pairs,
-        num_dev=len(split.dev),
-        vocabularies=setup.vocabularies,
-        num_parameters=num_parameters(model),
-        num_frozen=sum(each.numel() for each in model.parameters() if not each.requires_grad),
-        num_frozen_new=0 if goes_on else _num_frozen_new(model, setup),
-        precision=precision,
-        device=str(device),
-        left_out=split.left_out + setup.left_out,
-        unused=unused_fields(experiment),
-        cache_file=setup.cache_file,
-        initialisation=setup.initialisation,
-        findings=()
-        if goes_on
-        else (*unusable, *setup.findings, *_length_findings(experiment, batches)),
-    )
-    with training_alone(folder):
-        check_folder(folder, experiment, resume=resume)
-        _write(folder, setup, split, goes_on=goes_on)
-        reporter = begin(plan) if begin else None
-        fields = {name: str(value) for name, value in recipes.flat(asdict(setup.experiment))}
-        names = experiment.training.track
-        with tracked(reporter, names, path, experiment.name, fields) as report:
+    with processes.connected():
+        goes_on = processes.is_first() and _check_folder(folder, experiment, resume=resume)
+        goes_on = processes.from_first(goes_on)
+        with processes.first_before_others():  # the others read the cache that the first one wrote
+            split = splits.read(experiment.data, on_progress, table)
+            unusable = () if goes_on else tuple(Finding("stop", text) for text in split.unusable)
+            check_findings(experiment.data, unusable)
+            setup = task_of(experiment.data).prepare(
+                experiment, split, folder if goes_on else None, on_progress
+            )
+        check_findings(experiment.data, () if goes_on else setup.findings)
+        keep_fixed(setup.model, experiment.training.freeze)
+        device = processes.own_device(device_named(experiment.training.device, "training.device"))
+        setup.model.to(device)
+        precision = _precision(experiment.training, device)
+        settings = settings_of(experiment.training, setup.objective, precision)
+        if (problem := held_out_problem(experiment, setup)) is not None:
+            raise UserError(problem)
+        check(setup.batches, settings, validates=setup.validate is not None)
+        _check_processes(settings, setup.batches)
+
+        def run(report: Reporter | None) -> EndLine:
             return run_loop(
-                model,
-                batches,
+                setup.model,
+                setup.batches,
                 settings,
                 validate=setup.validate,
                 report=report,
                 folder=path,
                 resume=goes_on,
             )
+
+        if not processes.is_first():
+            return run(None)
+        check_unused(folder)  # another training may have begun meanwhile
+        checkpoints = Checkpoints(path, fingerprint_of(settings, setup.batches))
+        _check_state(folder, experiment.data, checkpoints, goes_on=goes_on)
+        if goes_on:
+            check_dev(folder, split.dev)
+        findings = (*unusable, *setup.findings, *_length_findings(experiment, setup.batches))
+        plan = Plan(
+            folder=folder,
+            num_pairs=setup.num_pairs,
+            num_dev=len(split.dev),
+            vocabularies=setup.vocabularies,
+            num_parameters=num_parameters(setup.model),
+            num_frozen=sum(
+                each.numel() for each in setup.model.parameters() if not each.requires_grad
+            ),
+            num_frozen_new=0 if goes_on else _num_frozen_new(setup.model, setup),
+            precision=precision,
+            device=str(device),
+            num_processes=processes.number(),
+            left_out=split.left_out + setup.left_out,
+            unused=unused_fields(experiment),
+            cache_file=setup.cache_file,
+            initialisation=setup.initialisation,
+            findings=() if goes_on else findings,
+        )
+        with training_alone(folder):
+            check_folder(folder, experiment, resume=resume)
+            _write(folder, setup, split, goes_on=goes_on)
+            reporter = begin(plan) if begin else None
+            fields = {name: str(value) for name, value in recipes.flat(asdict(setup.experiment))}
+            with tracked(
+                reporter, experiment.training.track, path, experiment.name, fields
+            ) as report:
+                return run(report)
+
+
+def _check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> bool:
+    """Return whether training continues from a state in the folder. UserError if the folder cannot
+    be used, or if the package of a tracker is missing."""
+    goes_on = check_folder(folder, experiment, resume=resume)
+    check_unused(folder)
+    check_writable(folder.path)
+    check_packages(experiment.training.track)
+    return goes_on
+
+
+def _check_processes(settings: TrainingSettings, batches: Batches) -> None:
+    """Raise a UserError unless all processes have equal settings and data."""
+    if not processes.all_equal(fingerprint_of(settings, batches)):
+        raise UserError(
+            "the processes of this training have different data or settings: start all of them "
+            "with the same command and the same files"
+        )
 
 
 def _check_state(folder: RunFolder, data: Data, checkpoints: Checkpoints, *, goes_on: bool) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from regard import processes
 from regard.data.batching import PairBatches
 from regard.errors import UserError
 from regard.metrics.metric import Function, Metric, named
@@ -35,7 +36,8 @@ def metric_named(
 class DecodingValidation:
     """Validation of a model by decoding the sources of the dev split.
 
-    `decode` generates a text for each of `sources`; each source has one or more references.
+    `decode` generates a text for each source in this process's share of `sources`; each source has
+    one or more references.
     `batches` have the true targets, for the loss."""
 
     decode: Callable[[nn.Module], Sequence[GeneratedText]]
@@ -47,7 +49,7 @@ class DecodingValidation:
     def __call__(self, model: nn.Module) -> Validation:
         """Validate a model. UserError if its probabilities are not finite."""
         try:
-            outputs = [output.text for output in self.decode(model)]
+            outputs = processes.gathered([output.text for output in self.decode(model)])
         except NotFiniteError as error:
             raise UserError(
                 "training stopped: decoding the dev split gave probabilities that are not finite. "

@@ -17,24 +17,34 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from torch import nn
 
+from regard import processes
 from regard.errors import UserError
 from regard.names import Ending
 from regard.training.checkpoint import Checkpoints, fingerprint_of
 from regard.training.log import EndLine, Reporter, Validation
 from regard.training.prefetch import prefetched
 from regard.training.recorder import REMEDY, Losses, Recorder
+from regard.training.replicas import (
+    add_up,
+    copy_from_first,
+    copy_weights_from_first,
+    replica_of,
+    share_of,
+    sums_of_gradients,
+)
 from regard.training.schedule import Plateau, Progress
 from regard.training.settings import Batches, Period, TrainingSettings
 from regard.training.state import TrainingState, gain, rank
 
 Validate = Callable[[nn.Module], Validation]
 """Function from the model to its scores on held-out data."""
+ENDINGS: tuple[Ending, ...] = get_args(Ending)
 AHEAD = 2
 """Number of updates whose batches are prefetched for a GPU."""
 
@@ -56,31 +66,43 @@ def train(
     equal random numbers and equal weights. SIGINT (Ctrl-C) or SIGTERM ends training after the
     current update and validation, with everything saved; a second signal ends it at once. The
     limit `hours` ends it in the same way.
+
+    With several processes (`regard.processes`), all of them call this function with equal batches
+    and settings. Each computes its share of every update. The first process alone uses the folder
+    and reports.
+
     UserError if the loss is not finite, if there are no batches, or if the run cannot be resumed.
     """
     check(batches, settings, validates=validate is not None)
     total = settings.length.updates(batches, settings.accumulate)
     adam = settings.optimiser.build(model)
+    if not processes.is_first():
+        folder, report = None, None
     checkpoints = Checkpoints(folder, fingerprint_of(settings, batches), settings.average)
-    state = checkpoints.begin(model, adam, resume=resume)
+    state = TrainingState()
+    if processes.is_first():
+        state = checkpoints.begin(model, adam, resume=resume)
+    state = processes.from_first(state)
+    copy_from_first(model, adam)
+    replica = replica_of(model, settings.objective)
     recorder = Recorder(folder, report, state)
     saved = time.perf_counter()
-    session_began = time.monotonic()
+    began = time.monotonic()
 
     model.train()
     steps = training_steps(batches, state.epoch, state.batch, settings.accumulate)
     ahead = _prefetched(steps, next(model.parameters()).device)
     with interruptions() as signals, ahead as steps:
-        while (reason := _reason_to_end(state, total, settings, signals, session_began)) is None:
-            began = time.perf_counter()
+        while not (reason := _agreed(_reason_to_end(state, total, settings, signals, began))):
+            started = time.perf_counter()
             step = next(steps)
             progress = _advance(state, step, total)
             if step.first == 0 and settings.log_every.unit == "epoch":
                 recorder.begin_line()  # the line of an epoch has the means of that epoch alone
 
-            losses = forward_and_backward(model, step.batches, settings, progress)
+            losses = forward_and_backward(replica, step.batches, settings, progress)
             rate, norm = settings.optimiser.step(adam, progress)
-            state.totals.seconds += time.perf_counter() - began
+            state.totals.seconds += time.perf_counter() - started
             recorder.update(progress, losses, rate, norm)
 
             if _is_due(settings.log_every, progress):
@@ -145,32 +167,36 @@ def training_steps(
 
 
 def forward_and_backward(
-    model: nn.Module, batches: list[Any], settings: TrainingSettings, progress: Progress
+    replica: nn.Module, batches: list[Any], settings: TrainingSettings, progress: Progress
 ) -> Losses:
-    """Compute the gradients of one update. They are summed over its batches, so that they equal the
-    gradients of one large batch."""
-    device = next(model.parameters()).device
+    """Compute the gradients of one update with the module of `replica_of`. They are summed over its
+    batches and over all processes, so that they equal the gradients of one large batch."""
+    device = next(replica.parameters()).device
     generator = _seed(settings.seed, progress.update, device)
     objective = settings.objective
-    counts = [objective.count(batch) for batch in batches]
+    total = sum(objective.count(batch) for batch in batches)
     words = sum(objective.size(batch) for batch in batches)
     penalties: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
     sums = []
-    for batch, count in zip(batches, counts, strict=True):
-        with torch.autocast(device.type, torch.bfloat16, settings.precision == "bfloat16"):
-            loss = objective(model, batch.to(device), progress, generator)
-        terms = [
-            penalty.value.float() * count if penalty.is_mean else penalty.value.float()
-            for penalty in loss.penalties
-        ]
-        parts = torch.stack([loss.sum, *terms])
-        (parts.sum() / sum(counts)).backward()
+    for number, batch in enumerate(batches, start=1):
+        share, counts = share_of(batch)
+        count = objective.count(share) if counts else 0
+        with sums_of_gradients(replica, are_last=number == len(batches)):
+            with torch.autocast(device.type, torch.bfloat16, settings.precision == "bfloat16"):
+                loss = replica(share.to(device), progress, generator)
+            terms = [
+                penalty.value.float() * count if penalty.is_mean else penalty.value.float()
+                for penalty in loss.penalties
+            ]
+            parts = torch.stack([loss.sum, *terms])
+            parts = parts if counts else torch.zeros_like(parts) * parts
+            (parts.sum() / (total / processes.number())).backward()
         measured = [measure.value.detach().float() * count for measure in loss.measures]
         sums.append(torch.stack([*parts.detach(), *measured]) if measured else parts.detach())
         penalties = tuple(penalty.name for penalty in loss.penalties)
         measures = tuple(measure.name for measure in loss.measures)
-    return Losses(torch.stack(sums).sum(dim=0), penalties, measures, sum(counts), words)
+    return Losses(add_up(sums), penalties, measures, total, words)
 
 
 def _prefetched(
@@ -183,8 +209,10 @@ def _prefetched(
 
 def _seed(seed: int, update: int, device: torch.device) -> torch.Generator:
     """Seed the randomness of an update (dropout, teacher forcing) from the seed and the number of
-    the update alone, so that no validation and no interruption before it changes it."""
-    mixed = int(np.random.SeedSequence((seed, update)).generate_state(1)[0])
+    the update alone, so that no validation and no interruption before it changes it. Each of
+    several processes has other random numbers."""
+    place = (processes.rank(),) if processes.number() > 1 else ()
+    mixed = int(np.random.SeedSequence((seed, update, *place)).generate_state(1)[0])
     if device.type == "cuda":
         torch.cuda.manual_seed(mixed)
     # torch.manual_seed takes a hundred times as long, as it also queries every kind of device
@@ -242,7 +270,8 @@ def _try_average(
     than the best validation. (Vaswani et al. 2017, section 6.1, average the last checkpoints.)
     The weights of the model object do not change."""
     last = {name: weight.clone() for name, weight in model.state_dict().items()}
-    validations = checkpoints.average_into(model, state)
+    validations = checkpoints.average_into(model, state) if processes.is_first() else ()
+    copy_weights_from_first(model)
     validation = _validated(validate, model)
     best_single = rank(state.gains[state.best], state.losses[state.best])
     averaged = gain(validation.score, validation.higher_is_better)
@@ -251,6 +280,12 @@ def _try_average(
         checkpoints.save_model(model)
     model.load_state_dict(last)
     recorder.average_line(validation, validations, best)
+
+
+def _agreed(reason: Ending | None) -> Ending | None:
+    """Return the reason of any of the processes, because a signal may have reached one alone."""
+    place = processes.largest(ENDINGS.index(reason) + 1 if reason else 0)
+    return ENDINGS[place - 1] if place else None
 
 
 def _reason_to_end(
@@ -289,7 +324,9 @@ def interruptions() -> Iterator[Sequence[int]]:
 
     def collect(number: int, _frame: FrameType | None) -> None:
         received.append(number)
-        restore()
+        # Ctrl-C reaches each of several processes twice: from the terminal and from torchrun.
+        if processes.number() == 1 or len(received) > 2:
+            restore()
 
     for number in handlers:
         signal.signal(number, collect)

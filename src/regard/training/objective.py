@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from regard import processes
 from regard.data.batch import ClassificationBatch, PairBatch
 from regard.models.contracts import Measure, Penalty
 from regard.shapes import Float, Tensor
@@ -135,14 +137,16 @@ def check_true_inputs(objective: NextToken | ClassObjective, purpose: str) -> No
 
 @torch.no_grad()
 def mean_loss(objective: Objective, model: nn.Module, batches: Iterable[Any]) -> float:
-    """Return the mean loss over all batches, without penalties: the dev loss. ValueError if the
-    batches have no targets."""
+    """Return the mean loss over all batches, without penalties: the dev loss. Each of several
+    processes computes the loss of its share of the batches. ValueError if the batches have no
+    targets."""
     device = next(model.parameters()).device
     first, generator = Progress(1, 1), torch.Generator()
     total, count = 0.0, 0
-    for batch in batches:
+    for batch in islice(batches, processes.rank(), None, processes.number()):
         total += float(objective(model, batch.to(device), first, generator).sum)
         count += objective.count(batch)
+    total, count = processes.sum_of(total), processes.sum_of(count)
     if count == 0:
         raise ValueError("batches hold nothing: expected at least one target to take a mean")
     return total / count

@@ -12,6 +12,7 @@ from typing import cast
 import torch
 from torch import nn
 
+from regard import processes
 from regard.building import build_captioner
 from regard.building.ram import check_ram
 from regard.config import (
@@ -220,7 +221,7 @@ def _validation(
     batches = PairBatches(encoded, _settings(encoded, 256), experiment.training.seed)
     references = _references(tokenizer, dev)
     names = list(references)[:MAX_VALIDATED]
-    images = image_set.images(names)
+    images = image_set.images(processes.share(names))
     greedy = replace(experiment.search, beam=1)
 
     def decode(model: nn.Module) -> Sequence[GeneratedText]:

@@ -9,6 +9,7 @@ from typing import cast
 import torch
 from torch import nn
 
+from regard import processes
 from regard.building import build_classifier
 from regard.building.ram import check_ram
 from regard.config import ClassificationDataConfig, Experiment, TrainingConfig
@@ -158,7 +159,8 @@ def _validation(
 
     def validate(model: nn.Module) -> Validation:
         classifier = ClassificationModel(experiment, inputs, cast(HeadModel, model))
-        outputs = [output.text for output in classifier.classify(texts, attention=False)]
+        predictions = classifier.classify(processes.share(texts), attention=False)
+        outputs = processes.gathered([prediction.text for prediction in predictions])
         score = metric.compute(outputs, references)
         loss = mean_loss(dev_objective, model, (each.batch for each in batches.in_order()))
         examples = tuple(

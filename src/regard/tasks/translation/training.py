@@ -10,6 +10,7 @@ from typing import cast
 import torch
 from torch import nn
 
+from regard import processes
 from regard.building import build_translation
 from regard.building.ram import check_ram
 from regard.config import (
@@ -187,7 +188,7 @@ def _validation(
 
     def decode(model: nn.Module) -> Sequence[GeneratedText]:
         translator = TranslationModel(experiment, tokenizers, cast(Seq2Seq, model))
-        return translator.translate(texts, search=greedy, attention=False)
+        return translator.translate(processes.share(texts), search=greedy, attention=False)
 
     return DecodingValidation(
         decode,

@@ -1,0 +1,53 @@
+"""Start of the processes of one training on this machine, as torchrun starts them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from regard.errors import UserError
+from regard.interruption import INTERRUPTED, TERMINATED
+
+
+def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) -> int:
+    """Run `regard` with these arguments in several processes, and return their exit status. After a
+    signal it is that of a shell, 128 plus the number of the signal.
+
+    If a process fails, all are ended, and up to `max_restarts` times all are started again. They
+    share the cores of the machine, unless OMP_NUM_THREADS is set. UserError with the first failure
+    if the processes fail more often."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // num_processes)))
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=num_processes,
+        run_id="regard",
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        max_restarts=max_restarts,
+    )
+    try:
+        elastic_launch(config, sys.executable)("-m", "regard", *arguments)
+    except SignalException as signalled:
+        return 128 + signalled.sigval
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        if failure.exitcode in (INTERRUPTED, TERMINATED):
+            return failure.exitcode
+        raise UserError(f"process {rank} of {num_processes} {_end_of(failure)}") from error
+    return 0
+
+
+def _end_of(failure: ProcessFailure) -> str:
+    """Return how a process ended."""
+    if failure.exitcode < 0:
+        name = signal.Signals(-failure.exitcode).name
+        return f"was killed by {name}, so the training ended; --resume continues it"
+    return f"failed with status {failure.exitcode}, so the training ended: see its message above"

@@ -1,0 +1,178 @@
+"""Processes that train one model together, connected by torch.distributed.
+
+torchrun, or `regard train --processes N`, starts every process with the same command. Process 0
+(rank 0) writes the run folder and prints. Each update, every process computes the loss of its share
+of the batch, and the gradients are added up.
+
+In any other program there is one process, with rank 0. Then the functions of this module return
+their arguments and do not import torch.distributed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+
+from regard import torchrun
+from regard.errors import UserError
+from regard.shapes import Shaped, Tensor
+
+Value = TypeVar("Value")
+Number = TypeVar("Number", int, float)
+
+TIMEOUT = timedelta(days=1)
+"""Longest time that a process waits for another one. The first process may prepare a large corpus
+while the others wait, and torchrun ends all processes when one has failed."""
+
+
+class ConnectionLostError(UserError):
+    """Another process ended, so this one cannot continue."""
+
+
+def rank() -> int:
+    """Return the number of this process, from 0."""
+    return torch.distributed.get_rank() if _is_connected() else 0
+
+
+def number() -> int:
+    """Return the number of processes."""
+    return torch.distributed.get_world_size() if _is_connected() else 1
+
+
+def is_first() -> bool:
+    """Return whether this process has rank 0."""
+    return rank() == 0
+
+
+@contextmanager
+def connected() -> Iterator[None]:
+    """Connect the processes that torchrun started, until the block ends: by NCCL for GPUs and by
+    gloo for CPUs. Without torchrun the block has one process.
+
+    ConnectionLostError if another process ends before the block does."""
+    if not torchrun.is_used() or _is_connected():
+        yield
+        return
+    if torch.cuda.is_available():
+        torch.cuda.set_device(torchrun.local_rank())
+    torch.distributed.init_process_group(timeout=TIMEOUT)
+    try:
+        yield
+    except RuntimeError as error:
+        if not _is_lost(error):
+            raise
+        raise ConnectionLostError(
+            "the connection to another process of this training is lost: see the message of the "
+            "process that failed"
+        ) from error
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def own_device(device: torch.device) -> torch.device:
+    """Return the device of this process: each of several processes has a GPU of its own."""
+    if number() == 1 or device.type != "cuda":
+        return device
+    return torch.device("cuda", torchrun.local_rank())
+
+
+@contextmanager
+def first_before_others() -> Iterator[None]:
+    """Run the block in process 0 first, and then in all other processes, which find the files that
+    it has written."""
+    if not is_first():
+        _wait_for_all()
+    yield
+    if is_first():
+        _wait_for_all()
+
+
+def from_first(value: Value) -> Value:
+    """Return the value of process 0, in every process."""
+    if number() == 1:
+        return value
+    values: list[Any] = [value]
+    torch.distributed.broadcast_object_list(values, src=0)
+    return values[0]
+
+
+def all_equal(value: object) -> bool:
+    """Return whether the values of all processes are equal."""
+    return all(other == value for other in _values(value))
+
+
+def largest(value: int) -> int:
+    """Return the largest value of all processes."""
+    return max(_values_of_ints(value))
+
+
+def sum_of(value: Number) -> Number:
+    """Return the sum of a number over all processes."""
+    return sum(_values(value))
+
+
+def share(values: Sequence[Value]) -> Sequence[Value]:
+    """Return the share of this process: every Nth value of a sequence that all N processes have."""
+    return values[rank() :: number()]
+
+
+def gathered(values: Sequence[Value]) -> list[Value]:
+    """Return the values of the shares of all processes, in the order before `share`."""
+    shares = _values(list(values))
+    result: list[Value] = [shares[0][0]] * sum(map(len, shares)) if shares[0] else []
+    for place, part in enumerate(shares):
+        result[place :: len(shares)] = part
+    return result
+
+
+def add_up(values: Shaped[Tensor, "*any"]) -> Shaped[Tensor, "*any"]:
+    """Replace the values by their sums over all processes, and return them."""
+    if number() > 1:
+        torch.distributed.all_reduce(values)
+    return values
+
+
+def copy_from_first(values: Shaped[Tensor, "*any"]) -> None:
+    """Replace the values by those of process 0."""
+    if number() > 1:
+        torch.distributed.broadcast(values, src=0)
+
+
+def _values(value: Value) -> list[Value]:
+    """Return the values of all processes, in the order of their ranks."""
+    if number() == 1:
+        return [value]
+    values: list[Any] = [None] * number()
+    torch.distributed.all_gather_object(values, value)
+    return values
+
+
+def _values_of_ints(value: int) -> list[int]:
+    """Return the integers of all processes, faster than `_values`."""
+    if number() == 1:
+        return [value]
+    device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+    values = torch.zeros(number(), dtype=torch.long, device=device)
+    values[rank()] = value
+    torch.distributed.all_reduce(values)
+    return values.tolist()
+
+
+def _wait_for_all() -> None:
+    if number() > 1:
+        torch.distributed.barrier()
+
+
+def _is_connected() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _is_lost(error: RuntimeError) -> bool:
+    """Return whether an error says that another process has closed its connection."""
+    signs = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Gloo")
+    is_of_group = isinstance(error, torch.distributed.DistError)
+    return is_of_group or any(sign in str(error) for sign in signs)

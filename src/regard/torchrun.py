@@ -1,0 +1,25 @@
+"""What torchrun tells the processes that it starts, by environment variables."""
+
+from __future__ import annotations
+
+import os
+
+
+def is_used() -> bool:
+    """Return whether torchrun started this process."""
+    return {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys()
+
+
+def rank() -> int:
+    """Return the number of this process, from 0; 0 without torchrun."""
+    return int(os.environ["RANK"]) if is_used() else 0
+
+
+def local_rank() -> int:
+    """Return the number of this process on its machine, which is the number of its GPU."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def is_restarted() -> bool:
+    """Return whether the processes were started again because one of them failed."""
+    return is_used() and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
