@@ -4,8 +4,8 @@ torchrun, or `regard train --processes N`, starts every process with the same co
 (rank 0) writes the run folder and prints. Each update, every process computes the loss of its share
 of the batch, and the gradients are added up.
 
-In any other program there is one process, with rank 0. Then the functions of this module return
-their arguments and do not import torch.distributed.
+In any other program there is one process, with rank 0, and the functions of this module return
+their arguments.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+from torch.distributed.rendezvous import rendezvous
 
 from regard import torchrun
 from regard.errors import UserError
@@ -59,8 +61,8 @@ def connected() -> Iterator[None]:
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(torchrun.local_rank())
-    torch.distributed.init_process_group(timeout=TIMEOUT)
     try:
+        _connect()
         yield
     except RuntimeError as error:
         if not _is_lost(error):
@@ -70,7 +72,16 @@ def connected() -> Iterator[None]:
             "process that failed"
         ) from error
     finally:
-        torch.distributed.destroy_process_group()
+        if _is_connected():
+            torch.distributed.destroy_process_group()
+
+
+def _connect() -> None:
+    """Connect the processes by the store of torchrun. Processes that were started again may get the
+    store of those before them, so each start has its own names in it."""
+    store, place, size = next(rendezvous("env://", timeout=TIMEOUT))
+    store = PrefixStore(f"start {torchrun.num_restarts()}", store)
+    torch.distributed.init_process_group(store=store, rank=place, world_size=size, timeout=TIMEOUT)
 
 
 def own_device(device: torch.device) -> torch.device:

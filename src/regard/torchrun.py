@@ -20,6 +20,6 @@ def local_rank() -> int:
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
-def is_restarted() -> bool:
-    """Return whether the processes were started again because one of them failed."""
-    return is_used() and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+def num_restarts() -> int:
+    """Return how often the processes were started again because one of them failed."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) if is_used() else 0

@@ -100,8 +100,9 @@ def run(arguments: list[str]) -> int:
     else:
         _diagnose(end, options.experiment, folder)
     if end.interrupted or end.reason == "hours":
-        again = shlex.join(["regard", "train", options.recipe, "-o", str(folder), "--resume"])
-        say(f"saved; resume with: {again}")
+        several = ["--processes", str(options.processes)] if options.processes > 1 else []
+        again = ["regard", "train", options.recipe, "-o", str(folder), "--resume", *several]
+        say(f"saved; resume with: {shlex.join(again)}")
         _draw_curve(folder)
         return STATUS.get(end.reason, 0)
     say(f"try it: {'    '.join(_next_commands(options.experiment, folder))}")
@@ -122,7 +123,7 @@ def _parse_restarted(arguments: list[str], on_message: Callable[[str], None] = s
     """Return the options. Processes that were started again resume the run that they began."""
     options = parse(arguments, on_message)
     began = RunFolder(folder_of(options)).config.exists()
-    if not options.resume and torchrun.is_restarted() and began:
+    if not options.resume and torchrun.num_restarts() and began:
         return parse([*arguments, "--resume"], on_message)
     return options
 

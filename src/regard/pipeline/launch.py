@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -24,6 +25,7 @@ def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) 
     if the processes fail more often."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // num_processes)))
+    logging.disable(logging.CRITICAL)  # torchrun's own account of a failure is long
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,

@@ -1,0 +1,60 @@
+"""Two processes train one model, and one of them is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+OPTIONS = "--processes 2 --training.updates 300 --training.validate-every 50 --model.size 16"
+
+
+def start(folder, *options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "regard", "train", "copy", "-o", folder, *OPTIONS.split(), *options],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def lines(folder):
+    log = folder / "log.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def kill_a_worker(training, folder):
+    """Kill one of the two processes after its next validation."""
+    validations = 1 + sum(line["kind"] == "dev" for line in lines(folder))
+    deadline = time.monotonic() + 100
+    while sum(line["kind"] == "dev" for line in lines(folder)) < validations:
+        assert training.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    threads = Path(f"/proc/{training.pid}/task").glob("*/children")
+    workers = [int(number) for thread in threads for number in thread.read_text().split()]
+    os.kill(max(workers), signal.SIGKILL)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to find the workers")
+def test_a_killed_worker_ends_the_training_and_a_restart_continues_it(tmp_path):
+    training = start(tmp_path / "run")
+    kill_a_worker(training, tmp_path / "run")
+    _, errors = training.communicate(timeout=100)
+    assert training.returncode == 1
+    assert "of 2 was killed by SIGKILL, so the training ended; --resume continues it" in errors
+    assert "Traceback" not in errors
+
+    training = start(tmp_path / "run", "--resume", "--max-restarts", "1")
+    kill_a_worker(training, tmp_path / "run")
+    _, errors = training.communicate(timeout=100)
+    assert training.returncode == 0, errors
+    *_, end = lines(tmp_path / "run")
+    assert end["reason"] == "finished"
+    assert [line["update"] for line in lines(tmp_path / "run") if line["kind"] == "dev"] == [
+        50, 100, 150, 200, 250, 300,
+    ]  # fmt: skip
