@@ -58,7 +58,7 @@ def test_results_have_raw_outputs_and_earlier_entries(run, tmp_path, monkeypatch
     page = saved_evaluations(folder)
     assert set(page) == {"dev.tsv", "test.tsv", str(tmp_path / "mine.tsv")}
     (entry,) = page["dev.tsv"]
-    results = {"scores", "slices", "outputs"}
+    results = {"scores", "slices", "outputs", "environment"}
     assert set(entry) == {"num_pairs", "search", "lowercase", "tokenized", "ensemble"} | results
     assert entry["outputs"][0]["source"] == "a"
     assert {score["name"] for score in entry["scores"]} >= {"BLEU", "chrF", "TER"}

@@ -136,7 +136,7 @@ def run(arguments: list[str]) -> None:
             model, corpus.pairs[: options.first], chosen, on_progress=on_progress
         )
     try:
-        evaluate.save(folder, evaluation, data=path)
+        evaluate.save(folder, evaluation, data=path, device=options.device)
     finally:  # print the scores even if the folder is not writable
         texts = task.report_texts
         counts = {"sources": len(evaluation.outputs), "pairs": evaluation.num_pairs}

@@ -30,6 +30,7 @@ COMMANDS = {
     "plot": "draw the attention of an output",
     "export": "convert a run for onnxruntime or CTranslate2",
     "average": "average the weights of several runs",
+    "reproduce": "train a run again, and compare the weights",
     "data": "download or generate data",
     "check": "inspect data before training",
     "recipes": "list the recipes, or print one",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from regard.data.examples import Corpus, Pair
+from regard.device import device_named
 from regard.errors import UserError
 from regard.files import locked
 from regard.pipeline.load import Model
+from regard.runs.environment import Environment
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.results import key_of, saved_evaluations
@@ -62,11 +65,15 @@ def evaluate(
     return task_of(model.data).evaluate(model, pairs, options, on_progress)
 
 
-def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
-    """Add an evaluation, with scores and outputs, to the run's results.json. It replaces an earlier
-    evaluation on as many pairs of the same file with the same options."""
+def save(folder: RunFolder, evaluation: Evaluation, data: Path, device: str = "auto") -> None:
+    """Add an evaluation, with scores, outputs and environment, to the run's results.json. It
+    replaces an earlier evaluation on as many pairs of the same file with the same options. `device`
+    names the device that the model ran on."""
     name = key_of(folder, data)
-    new = json.loads(json.dumps(evaluation.entry(), default=str))
+    files = [data] if data.is_file() else []
+    environment = Environment.now(device_named(device), data=files)
+    entry = evaluation.entry() | {"environment": asdict(environment)}
+    new = json.loads(json.dumps(entry, default=str))
     with locked(folder.path):
         results = saved_evaluations(folder)
         others = [entry for entry in results.get(name, []) if _options(entry) != _options(new)]
@@ -75,6 +82,6 @@ def save(folder: RunFolder, evaluation: Evaluation, data: Path) -> None:
 
 
 def _options(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry without its scores, slices and outputs."""
-    results = ("scores", "slices", "outputs")
+    """Return an entry without its scores, slices, outputs and environment."""
+    results = ("scores", "slices", "outputs", "environment")
     return {name: value for name, value in entry.items() if name not in results}

@@ -22,6 +22,7 @@ from regard.names import Precision
 from regard.pipeline.check import held_out_problem
 from regard.record import Record
 from regard.runs import splits
+from regard.runs.environment import Environment, add_session, data_files
 from regard.runs.folder import RunFolder, as_lines, may_change
 from regard.runs.progress import OnProgress
 from regard.runs.resume import check_dev, check_folder, check_unused, training_alone
@@ -161,6 +162,8 @@ def train(
         with training_alone(folder):
             check_folder(folder, experiment, resume=resume)
             _write(folder, setup, split, goes_on=goes_on)
+            files = data_files(experiment.data)
+            add_session(folder, Environment.now(device, experiment.training.seed, files))
             reporter = begin(plan) if begin else None
             fields = {name: str(value) for name, value in recipes.flat(asdict(setup.experiment))}
             with tracked(
@@ -232,6 +235,7 @@ def _write(folder: RunFolder, setup: TrainingSetup, split: Split, *, goes_on: bo
             folder.write_record(record.run)
         return
     folder.log.unlink(missing_ok=True)
+    folder.environment.unlink(missing_ok=True)
     setup.save_vocabularies(folder)
     for path, pairs in ((folder.dev, split.dev), (folder.test, split.test)):
         if pairs:

@@ -103,6 +103,10 @@ class RunFolder:
         return self.path / RECORD
 
     @property
+    def environment(self) -> Path:
+        return self.path / "environment.json"
+
+    @property
     def curve(self) -> Path:
         return self.path / "curve.png"
 
@@ -121,6 +125,7 @@ class RunFolder:
             self.test,
             self.curve,
             self.record,
+            self.environment,
         )
 
     def experiment(self) -> Experiment:

@@ -290,7 +290,7 @@ def _saved(entry: Mapping[str, Any]) -> Evaluation | None:
             ScoredOutput(output["source"], output["text"], tuple(output["references"]))
             for output in entry["outputs"]
         )
-        names = ("num_pairs", "scores", "slices", "outputs")
+        names = ("num_pairs", "scores", "slices", "outputs", "environment")
         settings = {name: value for name, value in entry.items() if name not in names}
         return Evaluation(entry["num_pairs"], scores, outputs, settings)
     except (KeyError, TypeError):

@@ -1,0 +1,158 @@
+"""Environment of a training or an evaluation: versions, command, machine and data.
+
+    FOLDER/environment.json    one entry for each session of the training
+    FOLDER/results.json        each evaluation has an entry `environment`
+
+Equal settings, data, versions, threads and CPU give equal weights. `regard reproduce` compares
+these entries with the environment that it runs in.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard import instruction_set, processes
+from regard.config import Data
+from regard.errors import UserError
+from regard.record import digest_of_file
+from regard.runs.folder import RunFolder
+from regard.version import VERSION
+
+SECONDS = 10
+"""Longest time to wait for git."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Software, machine and data of one session."""
+
+    command: str
+    """Command line, or the program that called Regard."""
+    began: str
+    """Time in UTC, in the format of ISO 8601."""
+    versions: Mapping[str, str]
+    commit: str | None
+    """Commit of Regard's source code, with `+` if files were changed after it. None if Regard was
+    not run from a checkout."""
+    cpu: str
+    instruction_set: str | None
+    """Limit of the instruction sets by REGARD_INSTRUCTION_SET; None without a limit."""
+    device: str
+    threads: int
+    processes: int
+    seed: int | None
+    data: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of each data file, by its path."""
+
+    @classmethod
+    def now(
+        cls, device: torch.device, seed: int | None = None, data: Iterable[Path] = ()
+    ) -> Environment:
+        """Return the environment of this process. UserError if a data file cannot be read."""
+        return cls(
+            command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            began=datetime.now(UTC).isoformat(timespec="seconds"),
+            versions={
+                "regard": VERSION,
+                "python": platform.python_version(),
+                "torch": str(torch.__version__),
+                "numpy": np.__version__,
+            },
+            commit=_commit(Path(__file__).parents[3]),
+            cpu=_cpu(),
+            instruction_set=instruction_set.limit(),
+            device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+            threads=torch.get_num_threads(),
+            processes=processes.number(),
+            seed=seed,
+            data={str(path): digest_of_file(path) for path in data},
+        )
+
+    def differences(self, other: Environment) -> list[str]:
+        """Return messages about all values of the other environment, except its time, command and
+        data, that are not those of this one."""
+        messages = []
+        for name in ("commit", "cpu", "instruction_set", "device", "threads", "processes"):
+            was, now = getattr(self, name), getattr(other, name)
+            if was != now:
+                messages.append(f"{name.replace('_', ' ')}: was {was}, is {now}")
+        for name in sorted(self.versions.keys() | other.versions.keys()):
+            was, now = self.versions.get(name), other.versions.get(name)
+            if was != now:
+                messages.append(f"{name}: was {was}, is {now}")
+        return messages
+
+
+def add_session(folder: RunFolder, environment: Environment) -> None:
+    """Add a session to the environment.json of a run."""
+    sessions = [asdict(session) for session in read_sessions(folder)]
+    text = json.dumps([*sessions, asdict(environment)], ensure_ascii=False, indent=1)
+    folder.write(folder.environment, text + "\n")
+
+
+def read_sessions(folder: RunFolder) -> list[Environment]:
+    """Return the sessions of a run's training, the first one first; none if the run has no
+    environment.json. UserError if the file is damaged."""
+    if not folder.environment.exists():
+        return []
+    try:
+        entries = json.loads(folder.environment.read_text(encoding="utf8"))
+        return [Environment(**entry) for entry in entries]
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"{folder.environment} is damaged ({reason}): put it back, or remove it"
+        ) from error
+
+
+def data_files(data: Data) -> list[Path]:
+    """Return the data files that a recipe names. Folders are left out."""
+    return [path for path in _paths(data) if path.is_file()]
+
+
+def _paths(record: Any) -> Iterable[Path]:
+    for entry in fields(record):
+        value = getattr(record, entry.name)
+        if isinstance(value, Path):
+            yield value
+        elif is_dataclass(value):
+            yield from _paths(value)
+
+
+def _cpu() -> str:
+    """Return the name of the CPU."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _commit(root: Path) -> str | None:
+    """Return the commit of a checkout with this root."""
+    if not (root / ".git").exists():
+        return None
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--dirty=+"],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip()
