@@ -33,18 +33,21 @@ from regard.tasks.cost import num_parameters
 from regard.tasks.initialisation import Initialisation
 from regard.tasks.setup import TrainingSetup
 from regard.training.checkpoint import Checkpoints, fingerprint_of
+from regard.training.failed_batch import batches_of, write_batches
 from regard.training.freezing import keep_fixed
 from regard.training.log import EndLine, Reporter
 from regard.training.loop import check
 from regard.training.loop import train as run_loop
 from regard.training.objective import Objective
 from regard.training.optimiser import Optimiser
+from regard.training.recorder import NotFiniteError
 from regard.training.schedule import (
     Constant,
     CosineDecay,
     InverseSquareRoot,
     LinearDecay,
     Plateau,
+    Progress,
     Schedule,
 )
 from regard.training.settings import Batches, Period, TrainingSettings
@@ -122,15 +125,21 @@ def train(
         _check_processes(settings, setup.batches)
 
         def run(report: Reporter | None) -> EndLine:
-            return run_loop(
-                setup.model,
-                setup.batches,
-                settings,
-                validate=setup.validate,
-                report=report,
-                folder=path,
-                resume=goes_on,
-            )
+            try:
+                return run_loop(
+                    setup.model,
+                    setup.batches,
+                    settings,
+                    validate=setup.validate,
+                    report=report,
+                    folder=path,
+                    resume=goes_on,
+                )
+            except NotFiniteError as error:
+                if not processes.is_first():
+                    raise
+                saved = _write_failed(folder, setup, settings.accumulate, error.progress)
+                raise UserError(f"{error}. Its batch is in {saved}") from error
 
         if not processes.is_first():
             return run(None)
@@ -170,6 +179,20 @@ def train(
                 reporter, experiment.training.track, path, experiment.name, fields
             ) as report:
                 return run(report)
+
+
+def _write_failed(
+    folder: RunFolder, setup: TrainingSetup, accumulate: int, progress: Progress
+) -> str:
+    """Write the batches of an update whose loss is not finite: as tensors, and as lines for a task
+    that describes them. Return the names of the files."""
+    batches = batches_of(setup.batches, progress, accumulate)
+    write_batches(folder.failed_batch, batches)
+    if setup.describe is None:
+        return str(folder.failed_batch)
+    text = folder.failed_batch.with_suffix(".tsv")
+    folder.write(text, "".join(f"{line}\n" for batch in batches for line in setup.describe(batch)))
+    return f"{folder.failed_batch} (as text in {text.name})"
 
 
 def _check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> bool:

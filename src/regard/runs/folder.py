@@ -99,6 +99,10 @@ class RunFolder:
         return self.path / STATE
 
     @property
+    def failed_batch(self) -> Path:
+        return self.path / "state" / "failed-batch.safetensors"
+
+    @property
     def record(self) -> Path:
         return self.path / RECORD
 

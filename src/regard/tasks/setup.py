@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -41,5 +42,7 @@ class TrainingSetup:
     """Cache file of the encoded training pairs, if one was written."""
     initialisation: Initialisation | None = None
     """Weights taken from another run."""
+    describe: Callable[[Any], Sequence[str]] | None = None
+    """Function from a batch to a line of text for each example."""
     findings: tuple[Finding, ...] = ()
     """Reasons why little or nothing can be learned."""

@@ -29,6 +29,15 @@ REMEDY = "Lower the learning rate, warm it up, or clip the gradient"
 """Advice in messages about numbers that are not finite."""
 
 
+class NotFiniteError(UserError):
+    """A loss, a measure or the norm of a gradient is not finite."""
+
+    def __init__(self, message: str, progress: Progress) -> None:
+        """`progress` is that of the update."""
+        super().__init__(message)
+        self.progress = progress
+
+
 @dataclass(frozen=True)
 class Losses:
     """Losses of one update as tensors, so that the loop does not wait for the GPU."""
@@ -68,7 +77,7 @@ class Recorder:
 
     def settle(self) -> None:
         """Read all losses so far and add them to the totals. Called before weights are saved.
-        UserError if a loss, a measure or a gradient norm is not finite."""
+        NotFiniteError if a loss, a measure or a gradient norm is not finite."""
         self._state.seconds = time.perf_counter() - self._started
         if not self._unread:
             return
@@ -80,7 +89,7 @@ class Recorder:
         totals.seconds += time.perf_counter() - began  # a GPU finishes its updates here
         for (progress, losses, _), row in zip(self._unread, values, strict=True):
             if not all(map(math.isfinite, row)):
-                raise UserError(_not_finite(progress, losses, row))
+                raise NotFiniteError(_not_finite(progress, losses, row), progress)
             totals.loss += row[1]
             totals.count += losses.count
             totals.words += losses.words

@@ -19,6 +19,7 @@ from regard.config import (
     TranslationModelConfig,
     longest_sequence,
 )
+from regard.data.batch import UNKNOWN, PairBatch, Tokens
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
 from regard.data.text.features import FeatureTokenizer
@@ -29,6 +30,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
+from regard.shapes import Int, Tensor
 from regard.tasks.arguments import sections_of
 from regard.tasks.checks import Finding, pair_findings, reward_findings
 from regard.tasks.generation import GeneratedText
@@ -98,8 +100,26 @@ def prepare(
         encoded.left_out + too_long,
         encoded.cache_file,
         initialisation,
+        describe=partial(_lines, tokenizers),
         findings=(*_findings(data, model_config, tokenizers, split), *reward_findings(config)),
     )
+
+
+def _lines(tokenizers: Tokenizers, batch: PairBatch) -> list[str]:
+    """Return source TAB target of each pair of a batch, as the model reads them."""
+    source, columns = cast(Tokens, batch.source), []
+    for tokenizer, ids, mask in (
+        (tokenizers.source, source.ids, source.mask),
+        (tokenizers.target, _without_copies(batch.outputs, len(tokenizers.target)), batch.mask),
+    ):
+        rows = zip(ids.tolist(), mask.sum(dim=1).tolist(), strict=True)
+        columns.append([tokenizer.decode(row[:length]) for row, length in rows])
+    return ["\t".join(pair) for pair in zip(*columns, strict=True)]
+
+
+def _without_copies(outputs: Int[Tensor, "batch target"], size: int) -> Int[Tensor, "batch target"]:
+    """Return the outputs with UNKNOWN for copied words outside the vocabulary."""
+    return torch.where(outputs < size, outputs, UNKNOWN)
 
 
 def _findings(
