@@ -5,6 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 
+NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation overflowed")
+"""Signs of a failed allocation in messages of PyTorch."""
+
 
 class UserError(Exception):
     """Error in one line: what came, what was expected and what to do. The command line prints it
@@ -14,6 +17,12 @@ class UserError(Exception):
 def install_command(*packages: str) -> str:
     """Return the command that installs packages for the Python that is running."""
     return f"{shlex.quote(sys.executable)} -m pip install {shlex.join(packages)}"
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether an allocation failed. PyTorch raises a RuntimeError with one of these
+    messages."""
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in NO_MEMORY)
 
 
 class UsageError(UserError):

@@ -21,6 +21,7 @@ from regard.errors import UserError
 MODEL, LOG, RECORD = "model.safetensors", "log.jsonl", "run.json"
 """Names of the weights, the log and the record in a run folder."""
 STATE = "state/training.safetensors"
+SPLITS = "state/splits.json"
 """Name of the training state in a run folder."""
 LEFT_OVER = re.compile(r"\.[0-9a-f]{32}\.unfinished$")
 """Suffix of files that are being written."""

@@ -12,7 +12,7 @@ from regard import instruction_set, interruption, torchrun
 from regard.cli.output import drop_output, with_own_options
 from regard.cli.typed import is_text
 from regard.config.checks import format_value
-from regard.errors import UsageError, UserError
+from regard.errors import UsageError, UserError, is_out_of_memory
 from regard.files import shorten_name
 from regard.memory_policy import keep_freed_memory
 from regard.version import VERSION
@@ -37,7 +37,6 @@ COMMANDS = {
     "demo": "train, evaluate and plot in a minute, on number words",
 }
 
-NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation overflowed")
 OUT_OF_MEMORY = (
     "not enough memory: reduce the size of the model, the tokens of a batch or the beam, or use "
     "shorter texts"
@@ -104,7 +103,7 @@ def run(arguments: list[str]) -> int:
         drop_output()
         return 1
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         print(f"regard {name}{place}: {OUT_OF_MEMORY}", file=sys.stderr)
         return 1
@@ -125,11 +124,6 @@ def _with_hyphens(arguments: Sequence[str]) -> Iterator[str]:
         name, equals, value = argument.partition("=")
         is_option = are_options and name.startswith("--")
         yield name.replace("_", "-") + equals + value if is_option else argument
-
-
-def _is_out_of_memory(error: MemoryError | RuntimeError) -> bool:
-    """Whether an allocation failed: PyTorch raises a RuntimeError with one of these messages."""
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in NO_MEMORY)
 
 
 def _in_words(error: OSError | UnicodeError) -> str:

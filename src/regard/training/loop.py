@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -40,6 +41,7 @@ from regard.training.replicas import (
 )
 from regard.training.schedule import Plateau, Progress
 from regard.training.settings import Batches, Period, TrainingSettings
+from regard.training.splits import Splits
 from regard.training.state import TrainingState, gain, rank
 
 Validate = Callable[[nn.Module], Validation]
@@ -86,6 +88,7 @@ def train(
     copy_from_first(model, adam)
     replica = replica_of(model, settings.objective)
     recorder = Recorder(folder, report, state)
+    splits = Splits(folder, resume=resume)
     saved = time.perf_counter()
     began = time.monotonic()
 
@@ -100,7 +103,8 @@ def train(
             if step.first == 0 and settings.log_every.unit == "epoch":
                 recorder.begin_line()  # the line of an epoch has the means of that epoch alone
 
-            losses = forward_and_backward(replica, step.batches, settings, progress)
+            compute = partial(forward_and_backward, replica, settings, progress)
+            losses = splits.compute(compute, replica, step.batches, state.update)
             rate, norm = settings.optimiser.step(adam, progress)
             state.totals.seconds += time.perf_counter() - started
             recorder.update(progress, losses, rate, norm)
@@ -167,7 +171,7 @@ def training_steps(
 
 
 def forward_and_backward(
-    replica: nn.Module, batches: list[Any], settings: TrainingSettings, progress: Progress
+    replica: nn.Module, settings: TrainingSettings, progress: Progress, batches: list[Any]
 ) -> Losses:
     """Compute the gradients of one update with the module of `replica_of`. They are summed over its
     batches and over all processes, so that they equal the gradients of one large batch."""
