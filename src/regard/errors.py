@@ -5,7 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 
-NO_MEMORY = ("DefaultCPUAllocator", "out of memory", "Storage size calculation overflowed")
+NO_MEMORY = (
+    "DefaultCPUAllocator",
+    "out of memory",
+    "Storage size calculation overflowed",
+    "std::bad_alloc",
+    "could not create a primitive",  # oneDNN, for its scratch memory
+)
 """Signs of a failed allocation in messages of PyTorch."""
 
 

@@ -20,9 +20,10 @@ from regard.errors import UserError
 
 MODEL, LOG, RECORD = "model.safetensors", "log.jsonl", "run.json"
 """Names of the weights, the log and the record in a run folder."""
-STATE = "state/training.safetensors"
-SPLITS = "state/splits.json"
-"""Name of the training state in a run folder."""
+STATE, SPLITS = "state/training.safetensors", "state/splits.json"
+"""Names of the training state and of the record of split updates in a run folder."""
+BLOCK = 1 << 20
+"""Number of bytes that are read together."""
 LEFT_OVER = re.compile(r"\.[0-9a-f]{32}\.unfinished$")
 """Suffix of files that are being written."""
 
@@ -150,12 +151,19 @@ def read_bytes(name: str | Path, max_bytes: int = MAX_WHOLE) -> bytes:
     read or has more than `max_bytes` bytes."""
     with open_bytes(name) as file:
         try:
-            content = file.read(max_bytes + 1)
+            content = b"".join(_blocks(file, max_bytes + 1))
         except (OSError, EOFError, zlib.error) as error:
             raise UserError(f"cannot read {name}: {error}") from error
     if len(content) > max_bytes:
         raise UserError(f"{name} has more than {max_bytes:,} bytes, the limit for this file")
     return content
+
+
+def _blocks(file: io.BufferedReader, size: int) -> Iterator[bytes]:
+    """Yield the first `size` bytes of a file, without a buffer of that size."""
+    while size > 0 and (block := file.read(min(size, BLOCK))):
+        yield block
+        size -= len(block)
 
 
 def read_text(name: str | Path, max_bytes: int = MAX_WHOLE) -> str:

@@ -12,7 +12,7 @@ import ctypes
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
 """Option numbers of glibc's malloc.h."""
@@ -30,6 +30,14 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(MMAP_MAX, 0)) and bool(mallopt(TRIM_THRESHOLD, NEVER))
+
+
+def release_freed_memory() -> None:
+    """Return the memory that this process has freed to the system, after an allocation failed."""
+    gc.collect()
+    if sys.platform.startswith("linux"):
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

@@ -3,13 +3,12 @@
     FOLDER/state/splits.json    {"update": number of parts of each of its batches}
 
 The gradients of the parts are added up and divided as those of the whole batch. The file is written
-before the parts are computed, and a resumed run reads it, so it repeats the same sums even if there
-is more memory then.
+before the weights change. A resumed run reads it, so it repeats the same sums even if there is more
+memory then.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from torch import nn
 from regard import processes
 from regard.errors import UserError, is_out_of_memory
 from regard.files import SPLITS, make_folder, whole
+from regard.memory_policy import release_freed_memory
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
@@ -52,19 +52,23 @@ class Splits:
 
         RuntimeError or MemoryError if single sentences need more memory than there is, or with
         several processes, which cannot repeat an update alone."""
+        parts = known = self._parts.get(update, 1)
         while True:
-            parts = self._parts.get(update, 1)
             try:
-                return gradients([part for batch in batches for part in parts_of(batch, parts)])
+                result = gradients([part for batch in batches for part in parts_of(batch, parts)])
             except (MemoryError, RuntimeError) as error:
                 is_single = parts >= max(len(batch) for batch in batches)
                 if not is_out_of_memory(error) or is_single or processes.number() > 1:
                     raise
+            else:
+                if parts > known:
+                    self._record(update, parts)
+                return result
             module.zero_grad(set_to_none=True)
-            gc.collect()
+            release_freed_memory()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-            self._record(update, 2 * parts)
+            parts *= 2
 
     def _record(self, update: int, parts: int) -> None:
         log.warning(
