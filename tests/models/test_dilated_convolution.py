@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.building import build_translation
-from regard.data.batch import END, START, pad
+from regard.data.batch import END, START, Tokens, pad
 from regard.errors import UserError
 from regard.layers.windows import causal, centred
 from regard.models.dilated_convolution import DilatedBlock
@@ -96,6 +96,13 @@ def test_columns_are_a_multiple_of_the_source():
     assert build().encoder.columns(mask).sum(dim=1).tolist() == [12, 4]
     assert build(unfolding=(1.5, 2)).encoder.columns(mask).sum(dim=1).tolist() == [17, 7]
     assert build(unfolding=(0.5, 0)).encoder.columns(mask).sum(dim=1).tolist() == [10, 3]
+
+
+def test_an_empty_batch_has_columns():
+    model = build()
+    source = Tokens(torch.zeros(0, 3, dtype=torch.long), torch.zeros(0, 3, dtype=torch.bool))
+    output = model.decoder(torch.zeros(0, 2, dtype=torch.long), model.encode(source))
+    assert output.features.shape == (0, 2, 5)
 
 
 @pytest.mark.parametrize("ratio", ["1.2", "1.1", "0.3", "2.1"])

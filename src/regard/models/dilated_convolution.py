@@ -25,6 +25,7 @@ from torch.nn import functional as F
 
 from regard.data.batch import Numbers, Tokens
 from regard.layers.dropout import Dropout
+from regard.layers.masks import check_mask
 from regard.layers.windows import Window, causal, centred
 from regard.linear import Linear, glorot_uniform
 from regard.models.contracts import DecoderOutput, Encoded, Memory
@@ -97,9 +98,11 @@ class DilatedConvolutionEncoder(nn.Module):
         self.unfolding = unfolding
 
     def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
-        """Return embeddings and states of the source, and the states of all columns."""
+        """Return embeddings and states of the source, and the states of all columns. ValueError
+        for a mask that does not fit."""
         del need_weights
         embedded = self.dropout(self.embedding(source.inputs))
+        check_mask(embedded, source.mask)
         length = embedded.size(1)
         mask = self.columns(source.mask)
         columns = F.pad(embedded, (0, 0, 0, mask.size(1) - length))
@@ -120,7 +123,8 @@ class DilatedConvolutionEncoder(nn.Module):
         lengths = mask.sum(dim=1)
         columns = factor * lengths.double() + addend
         numbers = (columns - ROUNDING).ceil().long().maximum(lengths)
-        num_columns = max(int(numbers.max()), mask.size(1))
+        most = int(numbers.max()) if len(numbers) else 0  # a batch may be empty
+        num_columns = max(most, mask.size(1))
         return torch.arange(num_columns, device=mask.device) < numbers[:, None]
 
     @property

@@ -40,6 +40,7 @@ from regard.attention import Attention, PreparedKeys, none_if_full, padding
 from regard.data.batch import Numbers, Tokens
 from regard.layers.dropout import Dropout
 from regard.layers.embedder import Embedder
+from regard.layers.masks import check_mask
 from regard.layers.weight_norm import NormalisedLinear
 from regard.layers.windows import Window, causal, centred
 from regard.linear import Linear
@@ -105,9 +106,11 @@ class GatedConvolutionEncoder(nn.Module):
         self.first, self.last = maps
 
     def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
-        """Return the embeddings e, the states of every layer, and z."""
+        """Return the embeddings e, the states of every layer, and z. ValueError for a mask that
+        does not fit."""
         del need_weights
         embedded = self.embedder(source.inputs, range(source.inputs.size(1)))
+        check_mask(embedded, source.mask)
         mask = none_if_full(source.mask)
         states = [embedded]
         inputs = self.first(embedded)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from torch import nn
 
 from regard.names import CellKind
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Float, Tensor
 
 
 def check_inputs(inputs: Tensor, num_axes: int, size: int, layer: nn.Module) -> None:
@@ -51,13 +50,3 @@ def check_beside(inputs: Tensor, beside: Tensor | None, size: int) -> None:
         expected = f"shape {shape}" if size else "none"
         came = "none" if beside is None else f"shape {tuple(beside.shape)}"
         raise ValueError(f"beside: expected {expected}, got {came}")
-
-
-def check_mask(inputs: Tensor, mask: Bool[Tensor, "batch position"]) -> None:
-    """Check the mask of whole sequences."""
-    shape, device = inputs.shape[:2], inputs.device
-    if mask.dtype != torch.bool or mask.shape != shape or mask.device != device:
-        raise ValueError(
-            f"mask: expected bool (True = a real position) of shape {tuple(shape)} on "
-            f"{device}, got {mask.dtype} of shape {tuple(mask.shape)} on {mask.device}"
-        )

@@ -25,9 +25,10 @@ import torch
 from torch import nn
 
 from regard.layers.dropout import Dropout
+from regard.layers.masks import check_mask
 from regard.layers.recurrent import layers as single
 from regard.layers.recurrent.cells import NUM_GATES, CellState
-from regard.layers.recurrent.checks import check_beside, check_inputs, check_mask, check_state
+from regard.layers.recurrent.checks import check_beside, check_inputs, check_state
 from regard.layers.recurrent.layers import LAYERS, step_weights
 from regard.layers.recurrent.lengths import padded_lengths
 from regard.layers.recurrent.scan import Layer, scan

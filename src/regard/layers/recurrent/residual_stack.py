@@ -24,9 +24,10 @@ from torch import nn
 from regard.fast_path import is_exactly
 from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import PositionWise
+from regard.layers.masks import check_mask
 from regard.layers.recurrent import layers as single
 from regard.layers.recurrent.cells import CellState
-from regard.layers.recurrent.checks import check_beside, check_inputs, check_mask, check_state
+from regard.layers.recurrent.checks import check_beside, check_inputs, check_state
 from regard.layers.recurrent.layers import LAYERS
 from regard.layers.recurrent.lengths import padded_lengths
 from regard.layers.recurrent.stack import (
