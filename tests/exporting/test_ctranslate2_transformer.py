@@ -85,7 +85,7 @@ def test_one_vocabulary_for_both_sides_is_stored_once(tmp_path):
     [
         (dict(score="additive"), "softmax of Additive"),
         (dict(score="cosine"), "softmax of Cosine"),
-        (dict(score="scaled_dot", normaliser="sparsemax"), "sparsemax of ScaledDot"),
+        (dict(score="scaled_dot", normaliser="scaled_softmax"), "scaled_softmax of ScaledDot"),
     ],
 )
 def test_unsupported_attention_is_named(given, named):

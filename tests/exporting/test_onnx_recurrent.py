@@ -1,5 +1,7 @@
 """ONNX graphs of recurrent models give equal numbers in onnxruntime."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from regard.building import build_translation
 from regard.data.batch import pad
 from regard.errors import UserError
 from regard.models.memory import first_and_last
+from regard.names import NormaliserName
 from tests import configs, needs
 
 onnxruntime = needs.export("onnxruntime")
@@ -124,9 +127,9 @@ def test_a_weight_that_is_used_twice_is_stored_once():
     assert sizes.count([TARGET_VOCABULARY_SIZE, 7]) == 1
 
 
-@pytest.mark.parametrize("normaliser", ["sparsemax", "entmax15"])
-def test_unsupported_parts_are_named(normaliser):
-    with pytest.raises(UserError, match=normaliser):
+@pytest.mark.parametrize("normaliser", sorted({*get_args(NormaliserName)} - {"softmax"}))
+def test_unsupported_normalisers_are_named_as_in_a_recipe(normaliser):
+    with pytest.raises(UserError, match=f"is {normaliser}: train with softmax"):
         export_recurrent(build(attention=dict(normaliser=normaliser)))
 
 

@@ -24,6 +24,7 @@ from regard.attention.dot.choose import dot_scale
 from regard.attention.multihead import Heads
 from regard.data.special_tokens import END, PAD, SPECIAL, START, UNKNOWN
 from regard.errors import UserError
+from regard.exporting.names import name_of
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Positions, Rotary
 from regard.layers.residual import PreNorm, Residual
@@ -208,7 +209,7 @@ def _scale(attention: Attention, heads: Heads) -> float:
     if scale is None:
         raise UserError(
             "--to ctranslate2 exports softmax attention with dot products, but this model has "
-            f"{type(attention.normaliser).__name__.lower()} of {type(attention.score).__name__}"
+            f"{name_of(attention.normaliser)} of {type(attention.score).__name__}"
         )
     return scale
 

@@ -26,6 +26,7 @@ from regard.attention import Attention, Softmax
 from regard.attention.scores import AdditiveScore
 from regard.errors import UserError
 from regard.exporting.graph import Axes, Graph
+from regard.exporting.names import name_of
 from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.memory import top_layer
 from regard.models.recurrent.attention import CrossAttention
@@ -105,7 +106,7 @@ def _remedy(model: Seq2Seq) -> str:
 
 def _attention(decoder: BahdanauDecoder | LuongDecoder) -> Attention:
     """Return softmax attention with the top state as query and one memory. UserError for other
-    attention, for which ONNX has no operator."""
+    attention."""
     cross = decoder.attention
     if not isinstance(cross, CrossAttention) or not isinstance(cross.attention, Attention):
         other = cross.attention if isinstance(cross, CrossAttention) else cross
@@ -122,7 +123,7 @@ def _attention(decoder: BahdanauDecoder | LuongDecoder) -> Attention:
     if not isinstance(attends.normaliser, Softmax):
         raise UserError(
             "--to onnx exports softmax attention, but model.decoder.attention.normaliser of this "
-            f"model is {type(attends.normaliser).__name__.lower()}, for which ONNX has no operator"
+            f"model is {name_of(attends.normaliser)}: train with softmax"
         )
     return attends
 
