@@ -127,7 +127,9 @@ def test_a_run_is_its_own_member():
     [
         *("", "{}", "[]", "\0", '{"members": []}', '{"members": [1]}', '{"members": 3}'),
         *('{"members": "one"}', '{"members": {"one": 1}}', '{"members": [""]}'),
+        "[" * 100_000,
     ],
+    ids=lambda text: text[:20],
 )
 def test_a_damaged_file_is_named(text, tmp_path):
     (tmp_path / ENSEMBLE).write_text(text)

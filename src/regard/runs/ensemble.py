@@ -32,7 +32,7 @@ def members_of(path: str | Path) -> tuple[Path, ...]:
             raise ValueError
     except (FileNotFoundError, NotADirectoryError):
         return (folder,)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f'{file} is damaged: expected {{"members": [names of run folders]}}; repeat the '
             "command `regard ensemble` that made it, which trains nothing again"
