@@ -157,6 +157,8 @@ def _draw_experts(task: Task[Any], model: Any, options: Options) -> None:
     with ExitStack() as files:
         lines = list(LineInput.open(options.text, files, lambda _: None).lines)
     results = model.translate(lines)
+    if all(result.lazy_trace is None for result in results):
+        raise UserError(f"{options.text} has no text: expected a line that is not blank")
     traces = (result.lazy_trace.figure for result in results if result.lazy_trace is not None)
     layers = experts.assignments(traces, kind)
     if options.layer is not None:
