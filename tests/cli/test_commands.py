@@ -570,6 +570,8 @@ def test_recipes_prints_the_cost_of_training(capsys):
     assert "3.3e+18 FLOPs published for en-de: 8 P100 for 12 hours at 9.5 teraFLOPs" in out
     assert "the recipe takes 29% of them" in out
     assert "six FLOPs for each weight" in out
+    _, out, _ = regard(capsys, "recipes", "multi30k-gnmt-rewards", "--cost")
+    assert "these are for the likelihood: expected_reward takes 6.1 times as many" in out
     _, out, _ = regard(capsys, "recipes", "--cost")
     assert out.count(" parameters (vocabulary ") == len(recipes.names())
     published = [cost for costs in PUBLISHED.values() for cost in costs]
@@ -714,7 +716,7 @@ def test_plot_shows_the_work_of_experts_over_a_file(capsys, transformer, tmp_pat
         ("transformer", "a b\n", ("--layer", 3), "there is no layer 3: expected 1 to 2"),
         ("transformer", "a b\n", ("--kind", "cross"), "--experts takes --kind encoder_experts"),
         ("transformer", "a b\n", ("-o", "trace.json"), "leave the other options out"),
-        ("transformer", "\n", (), "there are no positions: expected at least one text"),
+        ("transformer", "\n", (), "has no text: expected a line that is not blank"),
         (
             "run",
             "a b\n",

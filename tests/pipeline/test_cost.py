@@ -228,3 +228,31 @@ def test_assumed_vocabularies_are_named():
     assert sizes(tokenizer="bpe", vocabulary_size=500, target_tokenizer="words") == (500, 500, True)
     assert sizes(vocabulary=("a", "b")) == (5, 5, False)  # with padding, start and end
     assert sizes(synthetic="copy", synthetic_size=500, tokenizer="spaces") == (30, 30, False)
+
+
+REWARDS = {
+    ("expected_reward", None): (2 + 6 + 6, 5 * (2 + 6) + 6),
+    ("expected_reward", 0.0): (2 + 6, 5 * (2 + 6)),
+    ("minimum_risk", None): (2 + 6, 5 * 2 + 6 * 6),
+    ("self_critical", None): (2 + 6, 5 * 2 + 2 + 5 * 6),
+}
+"""FLOPs for each weight that a token of the source, and one of the reference, is multiplied by: to
+draw five samples, for the greedy output, to train on them, and for the likelihood."""
+
+
+@pytest.mark.parametrize(("objective", "weight"), REWARDS)
+def test_samples_of_a_reward_are_counted(objective, weight):
+    training = TrainingConfig(objective=objective, likelihood_weight=weight)
+    cost = cost_of(Experiment(model=configs.recurrent(size=7), data=SUBWORDS, training=training))
+    source, target = REWARDS[objective, weight]
+    expected = source * cost.source_token + target * cost.target_token
+    likelihood = 6 * (cost.source_token + cost.target_token)
+    assert cost.times_likelihood(training) == pytest.approx(expected / likelihood)
+
+
+def test_other_objectives_cost_their_passes():
+    cost = cost_of(Experiment(data=SUBWORDS))
+    assert cost.times_likelihood(TrainingConfig()) == 1
+    assert cost.times_likelihood(TrainingConfig(r_drop=0.5)) == 2
+    empty = replace(cost, source_token=0, target_token=0)  # a bag of words with a learned query
+    assert empty.times_likelihood(TrainingConfig()) == 1

@@ -21,15 +21,15 @@ from regard.recipes.published import (
 )
 
 if TYPE_CHECKING:
-    from regard.config import Experiment
+    from regard.config import Experiment, TrainingConfig
     from regard.tasks.cost import Cost
 
 EXPLAINED = f"""\
 FLOPs are those of training, estimated without data: a token costs six FLOPs for each weight that it
 is multiplied by, two in the forward pass and four in the backward pass. Half of a batch's tokens
 are source tokens, padding counts as words do, and attention's own products (1 to 4 %) are left
-out. Published FLOPs ({SOURCE}) are those that the GPUs could compute in
-the training time."""
+out. Samples that are rewarded are taken to be as long as references. Published FLOPs
+({SOURCE}) are those that the GPUs could compute in the training time."""
 SYSTEMS_EXPLAINED = """\
 Systems at the sizes of their papers (recipes wmt14-...): FLOPs of one pass over the training pairs,
 published FLOPs, and the number of passes that these allow. Assumed: 4.5 million pairs for en-de and
@@ -58,7 +58,13 @@ def run(arguments: list[str]) -> None:
         for name in names:
             experiment = recipes.load(recipes.find(name))
             costs[name] = cost_of(experiment)
-            lines = "\n".join([*_lines(costs[name]), *_published(name, experiment, costs[name])])
+            lines = "\n".join(
+                [
+                    *_lines(costs[name]),
+                    *_of_objective(experiment.training, costs[name]),
+                    *_published(name, experiment, costs[name]),
+                ]
+            )
             print(f"{name}\n{textwrap.indent(lines, '    ')}")
         if options.recipe is None:
             print(f"\n{SYSTEMS_EXPLAINED}\n")
@@ -89,6 +95,15 @@ def _lines(cost: Cost) -> list[str]:
     if cost.training is not None:
         lines[-1] += f", {cost.training:.1e} for {cost.num_updates:,} updates"
     return lines
+
+
+def _of_objective(training: TrainingConfig, cost: Cost) -> Iterator[str]:
+    """Yield a line about the FLOPs of an objective that costs more than the likelihood."""
+    if training.objective == "distillation":
+        yield "without the teachers, which read every batch too"
+    elif (factor := cost.times_likelihood(training)) > 1:
+        name = training.objective if training.has_rewards else "R-Drop"
+        yield f"these are for the likelihood: {name} takes {factor:.1f} times as many"
 
 
 def _published(name: str, experiment: Experiment, cost: Cost) -> Iterator[str]:

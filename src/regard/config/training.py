@@ -34,6 +34,9 @@ from regard.names import (
     TrainingPrecision,
 )
 
+LIKELIHOOD_WEIGHT = 0.017
+"""Weight of the likelihood beside the expected reward (Wu et al. 2016, section 5)."""
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -171,3 +174,10 @@ class TrainingConfig:
     def has_rewards(self) -> bool:
         """Whether sampled texts are rewarded."""
         return self.objective not in ("likelihood", "distillation")
+
+    @property
+    def weight_beside_reward(self) -> float:
+        """Weight of the likelihood beside the reward."""
+        if self.likelihood_weight is not None:
+            return self.likelihood_weight
+        return LIKELIHOOD_WEIGHT if self.objective == "expected_reward" else 0.0

@@ -7,6 +7,8 @@ over all matrices of the decoder. Looking an embedding up costs nothing; padding
 words. Attention's own products, which grow with the length of a sentence (1 to 4 % at 30 tokens),
 and the small terms (biases, norms, activations, Adam) are left out.
 
+These are the FLOPs of the likelihood. Other objectives run the model several times in an update.
+
 Models are built without memory for their weights, and no file of pairs is read. Generated pairs are
 generated, and their tokenizers are trained, because nothing else gives the size of the vocabulary.
 """
@@ -18,11 +20,13 @@ from typing import Protocol, runtime_checkable
 
 from torch import nn
 
-from regard.config import Experiment
+from regard.config import Experiment, TrainingConfig
 from regard.layers.positions import Learned
 
 TABLES = (nn.Embedding, Learned)
 """Layers whose weights are looked up instead of multiplied."""
+READ, LEARN = 2, 6
+"""FLOPs for each weight of a forward pass, and of a forward and a backward pass."""
 ASSUMED_WORDS = 8000
 """Size of a vocabulary that only the data gives."""
 ASSUMED_LABELS = 2
@@ -53,7 +57,7 @@ class VocabularySizes:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of a recipe. FLOPs are those of training."""
+    """Cost of a recipe. FLOPs are those of training with the likelihood."""
 
     sizes: VocabularySizes
     num_parameters: int
@@ -77,7 +81,7 @@ class Cost:
     ) -> Cost:
         """Return the cost of a model of two sides, of which one multiplies source tokens and the
         other target tokens. `batch_tokens` are those of a batch of text."""
-        source_token, target_token = (6 * num_multiplied(side) for side in sides)
+        source_token, target_token = (LEARN * num_multiplied(side) for side in sides)
         if batch_tokens is not None:
             batch_tokens *= experiment.training.accumulate
         return cls(
@@ -102,6 +106,31 @@ class Cost:
         if self.update is None or self.num_updates is None:
             return None
         return self.update * self.num_updates
+
+    def times_likelihood(self, training: TrainingConfig) -> float:
+        """Return the FLOPs of an update with the objective of a training, divided by those with the
+        likelihood. Samples are taken to be as long as references. The passes of teachers are left
+        out, because only their run folders have their sizes."""
+        if not training.has_rewards:
+            return 2.0 if training.r_drop else 1.0
+        source, target = flops_of_weight(training)
+        likelihood = LEARN * (self.source_token + self.target_token)
+        return (source * self.source_token + target * self.target_token) / likelihood
+
+
+def flops_of_weight(training: TrainingConfig) -> tuple[int, int]:
+    """Return the FLOPs of an update with rewards for each weight that a source token is multiplied
+    by, and for each weight that a target token of the reference is multiplied by. A source is
+    encoded once to draw all its samples, and once to train on them."""
+    source, target = READ + LEARN, training.samples * (READ + LEARN)
+    match training.objective:
+        case "minimum_risk":  # the reference is one of the sequences
+            target += LEARN
+        case "self_critical":  # the greedy output is the baseline
+            target += READ
+    if training.weight_beside_reward:
+        source, target = source + LEARN, target + LEARN
+    return source, target
 
 
 def num_parameters(model: nn.Module) -> int:

@@ -23,9 +23,6 @@ from regard.training.reward import (
 )
 from regard.training.teacher_forcing import TeacherForcing
 
-LIKELIHOOD_WEIGHT = 0.017
-"""Weight of the likelihood beside the expected reward (Wu et al. 2016, section 5)."""
-
 
 def objective_of(
     config: TrainingConfig, sample: Sample | None = None, teachers: Teachers | None = None
@@ -44,10 +41,7 @@ def objective_of(
         return distillation_of(config, likelihood, teachers)
     if sample is None:
         raise ValueError(f"training.objective is {config.objective}: expected a sampler, got None")
-    weight = config.likelihood_weight
-    if weight is None:
-        weight = LIKELIHOOD_WEIGHT if config.objective == "expected_reward" else 0.0
-    return RewardObjective(sample, reward_loss(config), likelihood, weight)
+    return RewardObjective(sample, reward_loss(config), likelihood, config.weight_beside_reward)
 
 
 def reward_loss(config: TrainingConfig) -> RewardLoss:

@@ -16,7 +16,14 @@ from regard.models.vision_backbone import Backbone
 from regard.runs import splits
 from regard.tasks.arguments import sections_of
 from regard.tasks.captioning.training import tokenizer_of
-from regard.tasks.cost import ASSUMED_WORDS, Cost, VocabularySizes, num_multiplied, num_parameters
+from regard.tasks.cost import (
+    ASSUMED_WORDS,
+    LEARN,
+    Cost,
+    VocabularySizes,
+    num_multiplied,
+    num_parameters,
+)
 
 
 def estimate_cost(experiment: Experiment) -> Cost:
@@ -45,7 +52,7 @@ def estimate_cost(experiment: Experiment) -> Cost:
         sizes=VocabularySizes(num_cells, num_words, is_assumed),
         num_parameters=num_parameters(model),
         source_token=3 * counter.get_total_flops() // num_cells,
-        target_token=6 * num_multiplied(decoder),
+        target_token=LEARN * num_multiplied(decoder),
         batch_tokens=None,
         num_updates=experiment.training.updates,
     )
