@@ -252,3 +252,17 @@ def test_published_layer_has_four_experts_of_two_million():
 def test_numbers_of_active_experts_are_checked(num_active):
     with pytest.raises(ValueError, match=f"num_active is {num_active}: expected .* from 1 to 4"):
         NoisyTopKGate(SIZE, 4, num_active)
+
+
+@pytest.mark.parametrize("num_rows", [0, 1])
+def test_grouped_products_of_at_most_one_row_take_any_strides(num_rows):
+    """Strides of rows and of gradients. Without rows, the gradient is zero."""
+    weights = torch.randn(3, 16, 24, requires_grad=True)
+    rows = torch.ones(16, num_rows).mT.requires_grad_()
+    product = grouped_product(rows, weights, torch.tensor([0, num_rows, num_rows]))
+    product.sum().backward()
+    torch.testing.assert_close(product, rows @ weights[1])
+    torch.testing.assert_close(rows.grad, weights.detach()[1].sum(dim=1).expand(num_rows, 16))
+    expected = torch.zeros(3, 16, 24)
+    expected[1] = num_rows
+    torch.testing.assert_close(weights.grad, expected)

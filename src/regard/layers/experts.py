@@ -210,7 +210,7 @@ class _GroupedProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
-        rows = rows.contiguous()
+        rows = _in_rows(rows)
         ctx.save_for_backward(rows, weights, ends)
         return F.grouped_mm(rows, weights, offs=ends)
 
@@ -218,13 +218,21 @@ class _GroupedProduct(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         rows, weights, ends = ctx.saved_tensors
-        grad_output = grad_output.contiguous()
+        grad_output = _in_rows(grad_output)
         needs_rows, needs_weights, _ = ctx.needs_input_grad
         return (
             F.grouped_mm(grad_output, weights.mT, offs=ends) if needs_rows else None,
             F.grouped_mm(rows.mT, grad_output, offs=ends) if needs_weights else None,
             None,
         )
+
+
+def _in_rows(matrix: Float[Tensor, "row column"]) -> Float[Tensor, "row column"]:
+    """Return the matrix with the strides of contiguous rows, which PyTorch's grouped product needs
+    even if there is at most one row. `contiguous` leaves such a matrix unchanged."""
+    if len(matrix) > 1:
+        return matrix.contiguous()
+    return matrix.clone(memory_format=torch.contiguous_format)
 
 
 def _by_expert(rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
