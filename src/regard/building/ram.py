@@ -55,6 +55,19 @@ def ram_limit() -> int:
     return min(physical, *_cgroup_limits(CGROUPS), UNLIMITED)
 
 
+def free_ram() -> int:
+    """Return the number of bytes that this process can still allocate: those that the system counts
+    as available, and not more than the limit of a control group leaves. 2^62 if neither is
+    known."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        (available,) = (int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, ValueError):
+        return UNLIMITED
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return min(available * 1024, ram_limit() - pages * os.sysconf("SC_PAGE_SIZE"))
+
+
 def _cgroup_limits(root: Path) -> Iterator[int]:
     """Limits of the process's control group and of those above it, of version 2 or 1."""
     names = [root / "memory.max", root / "memory" / "memory.limit_in_bytes"]

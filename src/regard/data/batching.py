@@ -121,6 +121,10 @@ class PairBatches:
         for indices in np.split(order, np.cumsum(sizes)[:-1]) if sizes else ():
             yield IndexedBatch(indices, self._pairs.batch(indices))
 
+    def longest(self) -> Any:
+        """Return the batch of the longest sources."""
+        return next(self.in_order()).batch
+
     def _random(self, number: int) -> np.random.Generator:
         return np.random.default_rng((self._seed, number))
 

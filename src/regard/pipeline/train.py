@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from regard import processes, recipes
+from regard.building.ram import GIB, free_ram
 from regard.config import CaptionDataConfig, Data, Experiment, TrainingConfig, resolve
 from regard.config.unused import Unused, unused_fields
 from regard.data.files.objects import Table
@@ -40,7 +41,9 @@ from regard.training.loop import check
 from regard.training.loop import train as run_loop
 from regard.training.objective import Objective
 from regard.training.optimiser import Optimiser
+from regard.training.peak_memory import peak_of_update
 from regard.training.recorder import NotFiniteError
+from regard.training.replicas import share_of
 from regard.training.schedule import (
     Constant,
     CosineDecay,
@@ -148,7 +151,12 @@ def train(
         _check_state(folder, experiment.data, checkpoints, goes_on=goes_on)
         if goes_on:
             check_dev(folder, split.dev)
-        findings = (*unusable, *setup.findings, *_length_findings(experiment, setup.batches))
+        findings = (
+            *unusable,
+            *setup.findings,
+            *_length_findings(experiment, setup.batches),
+            *_memory_findings(setup, device, precision),
+        )
         plan = Plan(
             folder=folder,
             num_pairs=setup.num_pairs,
@@ -236,6 +244,25 @@ def _length_findings(experiment: Experiment, batches: Batches) -> tuple[Finding,
         return ()
     updates = Period(1, "epoch").updates(batches, config.accumulate)
     return length_findings(updates, config.epochs, config.patience)
+
+
+def _memory_findings(
+    setup: TrainingSetup, device: torch.device, precision: Precision
+) -> tuple[Finding, ...]:
+    """Return a finding if an update on the longest batch takes more memory than there is."""
+    if setup.longest is None:
+        return ()
+    batch, _ = share_of(setup.longest())
+    needed = peak_of_update(setup.model, setup.objective, batch, precision)
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_ram()
+    if needed <= free:
+        return ()
+    text = (
+        f"an update on the longest batch takes about {needed / GIB:,.1f} GiB of memory "
+        f"(estimated), but {free / GIB:,.1f} GiB are free: lower --data.batch-tokens or --data.batch-sentences, "
+        "with --training.accumulate for the same number of pairs in an update"
+    )
+    return (Finding("warn", text),)
 
 
 def _num_frozen_new(model: nn.Module, setup: TrainingSetup) -> int:

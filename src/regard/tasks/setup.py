@@ -42,6 +42,8 @@ class TrainingSetup:
     """Cache file of the encoded training pairs, if one was written."""
     initialisation: Initialisation | None = None
     """Weights taken from another run."""
+    longest: Callable[[], Any] | None = None
+    """Function that returns the training batch of the longest sources."""
     describe: Callable[[Any], Sequence[str]] | None = None
     """Function from a batch to a line of text for each example."""
     findings: tuple[Finding, ...] = ()

@@ -93,10 +93,11 @@ def prepare(
         set_extra_vectors(model, extra_vectors)
     dev = [pair for pair in split.dev if pair.source in image_set.places]
     rewards = _rewards(tokenizer, pairs) if config.has_rewards else {}
+    batches = PairBatches(encoded, _settings(encoded, data.batch_sentences), config.seed)
     return TrainingSetup(
         experiment,
         model,
-        PairBatches(encoded, _settings(encoded, data.batch_sentences), config.seed),
+        batches,
         objective_of(
             config,
             sampler_of(config, tokenizer, rewards, data.max_length),
@@ -108,6 +109,7 @@ def prepare(
         partial(_save, tokenizer, backbone),
         unread + too_long,
         initialisation=initialisation,
+        longest=batches.longest,
         findings=(
             *caption_findings(len(image_set.names), is_pretrained=backbone is not None),
             *reward_findings(config),

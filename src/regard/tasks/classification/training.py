@@ -66,10 +66,11 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
     reports = (*_cut(encoded, data.max_length), *unseen)
     if model_config.vectors is not None and resumed is None:
         reports += (str(set_embeddings(model, inputs.reader, model_config.vectors)),)
+    batches = PairBatches(encoded, settings, config.seed)
     return TrainingSetup(
         experiment,
         model,
-        PairBatches(encoded, settings, config.seed),
+        batches,
         objective_of(
             config, inputs.targets, teachers_of(config, partial(load_teacher, data, inputs))
         ),
@@ -78,6 +79,7 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
         _vocabularies(inputs),
         inputs.save,
         reports,
+        longest=batches.longest,
         findings=label_findings(pairs) if isinstance(inputs.targets, Labels) else (),
     )
 

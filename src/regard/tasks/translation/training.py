@@ -100,6 +100,7 @@ def prepare(
         encoded.left_out + too_long,
         encoded.cache_file,
         initialisation,
+        longest=encoded.batches.longest,
         describe=partial(_lines, tokenizers),
         findings=(*_findings(data, model_config, tokenizers, split), *reward_findings(config)),
     )

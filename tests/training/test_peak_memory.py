@@ -1,0 +1,58 @@
+"""The memory of an update is estimated without a trace in the model or the random numbers."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from regard.data.batch import pair_batch
+from regard.pipeline import train as training
+from regard.training.objective import NextToken
+from regard.training.peak_memory import TRAINED, peak_of_update
+from tests.small_runs import smaller
+from tests.training.fakes import tiny_model
+
+SENTENCES = [[5, 6, 7, 8, 2], [9, 10, 11, 2]] * 20
+BATCH = pair_batch(SENTENCES, SENTENCES)
+
+
+def rows(number):
+    return BATCH.select(torch.arange(number))
+
+
+def test_the_estimate_has_the_weights_and_grows_with_the_sentences():
+    model = tiny_model(dropout=0.5)
+    weights = TRAINED * sum(4 * weight.numel() for weight in model.parameters())
+    peaks = [peak_of_update(model, NextToken(), rows(n), "float32") for n in (10, 20, 40)]
+    assert peaks[0] > weights
+    assert peaks[2] - peaks[1] == pytest.approx(2 * (peaks[1] - peaks[0]), rel=0.01)
+
+
+def test_frozen_weights_need_no_moments():
+    model = tiny_model()
+    before = peak_of_update(model, NextToken(), rows(4), "float32")
+    model.embedding.weight.requires_grad_(False)
+    after = peak_of_update(model, NextToken(), rows(4), "float32")
+    assert before - after >= (TRAINED - 1) * 4 * model.embedding.weight.numel()
+
+
+def test_the_model_and_the_random_numbers_are_unchanged():
+    model = tiny_model(dropout=0.5).eval()
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    peak_of_update(model, NextToken(), rows(8), "bfloat16")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not model.training
+    assert all(weight.grad is None for weight in model.parameters())
+
+
+def test_a_training_that_may_not_fit_is_warned_of(tmp_path, monkeypatch):
+    plans = []
+    monkeypatch.setattr(training, "free_ram", lambda: 1000)
+    training.train(smaller(updates=1), tmp_path / "run", begin=plans.append)
+    (finding,) = [each for each in plans[0].findings if "of memory" in each.text]
+    assert finding.severity == "warn"
+    assert "an update on the longest batch takes about 0.0 GiB of memory" in finding.text
+    monkeypatch.undo()
+    training.train(replace(smaller(updates=1), name="b"), tmp_path / "other", begin=plans.append)
+    assert not any("of memory" in each.text for each in plans[1].findings)
