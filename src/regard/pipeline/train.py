@@ -259,8 +259,8 @@ def _memory_findings(
         return ()
     text = (
         f"an update on the longest batch takes about {needed / GIB:,.1f} GiB of memory "
-        f"(estimated), but {free / GIB:,.1f} GiB are free: lower --data.batch-tokens or --data.batch-sentences, "
-        "with --training.accumulate for the same number of pairs in an update"
+        f"(estimated), but {free / GIB:,.1f} GiB are free: lower --data.batch-tokens or "
+        "--data.batch-sentences, with --training.accumulate for as many pairs in an update"
     )
     return (Finding("warn", text),)
 
