@@ -15,6 +15,7 @@ from regard.errors import UserError
 from regard.files import check_input, exists, resolved, shorten_name, whole
 
 if TYPE_CHECKING:
+    from regard.bulk.parts import Part
     from regard.data.files.lines import LineProblem
     from regard.data.files.streams import LineStream
 
@@ -71,10 +72,11 @@ class LineInput:
         *,
         follow: bool = False,
         encoding: str | None = None,
+        part: Part | None = None,
     ) -> LineInput:
-        """Open a file ("-" is the standard input) until `files` close. The encoding of a file is
-        recognised unless it is set; a stream is UTF-8. UserError if it cannot be opened."""
-        from regard.data.files.formats import encoding_of_lines
+        """Open a file ("-" is the standard input), or a part of it, until `files` close. The
+        encoding of a file is recognised unless it is set; a stream is UTF-8. UserError if it cannot
+        be opened."""
         from regard.data.files.lines import read_lines
         from regard.data.files.streams import LineStream
 
@@ -98,13 +100,13 @@ class LineInput:
             stream = LineStream(file.fileno(), name, follow=True)
         if stream is not None or name == "-":
             return cls(read_lines(name if stream is None else stream, report), stream)
-        form = encoding_of_lines(Path(name), encoding)
-        if not form.is_certain:
-            warn(
-                f"{name}: read as {form.name} ({form.example!r}); for another encoding: "
-                "--encoding NAME"
-            )
-        return cls(read_lines(name, report, form.name))
+        encoding = encoding_of(name, encoding)
+        if part is None:
+            return cls(read_lines(name, report, encoding))
+        from regard.bulk.byte_range import open_range
+
+        content = files.enter_context(open_range(Path(name), part.begin, part.end))
+        return cls(read_lines(content, report, encoding, part.first_line))
 
     def available(self, lines: Iterable[str], size: int) -> Iterator[list[str]]:
         """Yield lists of at most `size` of these lines. A list ends before a line that has not
@@ -120,6 +122,18 @@ class LineInput:
                     break
                 chunk.append(following)
             yield chunk
+
+
+def encoding_of(name: str, encoding: str | None) -> str:
+    """Return this encoding, or recognise that of a file, with a warning if it is not certain."""
+    from regard.data.files.formats import encoding_of_lines
+
+    form = encoding_of_lines(Path(name), encoding)
+    if not form.is_certain:
+        warn(
+            f"{name}: read as {form.name} ({form.example!r}); for another encoding: --encoding NAME"
+        )
+    return form.name
 
 
 def warn_of_long(lines: Sequence[int], longest: int, outcome: str) -> None:

@@ -125,9 +125,10 @@ def read_lines(
     source: str | Path | BinaryIO | BufferedIOBase,
     report: Callable[[LineProblem], None] | None = None,
     encoding: str = "utf-8",
+    first_number: int = 1,
 ) -> Iterator[str]:
-    """Yield the lines of a file ("-" is the standard input) or of a binary stream. Only a file may
-    have another encoding than UTF-8.
+    """Yield the lines of a file ("-" is the standard input) or of a binary stream. The stream may
+    begin inside a file, with the line of number `first_number`. The standard input is UTF-8.
 
     Blank lines are kept, so that there is one output for each line. Bytes that are not of the
     encoding are replaced by U+FFFD, a byte-order mark inside the file is removed, a NUL is kept;
@@ -136,7 +137,8 @@ def read_lines(
     """
     report = report or _warn
     if not isinstance(source, str | Path):
-        return _replacing(source, str(getattr(source, "name", "input")), report)
+        name = str(getattr(source, "name", "input"))
+        return _replacing(source, name, report, encoding, first_number)
     if str(source) == "-":
         return _replacing(sys.stdin.buffer, "standard input", report)
     file = open_bytes(source)  # opened before the first line is read, so that errors come first
@@ -171,20 +173,22 @@ def decoded(
     path: str | Path,
     otherwise: str | None = None,
     encoding: str = "utf-8",
+    first_number: int = 1,
 ) -> Iterator[Line]:
     """Yield the lines of an open file. Line ends are \\n and \\r\\n only; byte-order marks are
     removed. Lines that are not UTF-8 are decoded with the encoding `otherwise`, if it is set. Files
-    of another encoding must be open files of bytes, not lines.
+    of another encoding must be open files of bytes, not lines. An open file may begin inside
+    another one, with the line of number `first_number`.
 
     UserError for UTF-16 that is read as UTF-8; for line ends of \\r alone; for a file
     of another format (`FORMATS`); for a line of more than `MAX_LINE` bytes, whose rest is not read;
     and if reading fails."""
     if encoding != "utf-8":
-        yield from _transcoded(file, path, encoding)
+        yield from _transcoded(file, path, encoding, first_number)
         return
-    number, first = 0, b""
+    number, first = first_number - 1, b""
     try:
-        for number, line in enumerate(_bounded(file, path), start=1):
+        for number, line in enumerate(_bounded(file, path, first_number), start=first_number):
             content = line
             if number == 1:
                 check_beginning(line, path)
@@ -200,12 +204,14 @@ def decoded(
         raise UserError(f"cannot read {path} after line {number}: {error}") from error
 
 
-def _transcoded(file: Iterable[bytes], path: str | Path, encoding: str) -> Iterator[Line]:
+def _transcoded(
+    file: Iterable[bytes], path: str | Path, encoding: str, first_number: int
+) -> Iterator[Line]:
     """Yield the lines of an open file of another encoding than UTF-8."""
     if not isinstance(file, BufferedIOBase):
         file = io.BytesIO(b"".join(file))
     text = io.TextIOWrapper(file, encoding, errors="replace", newline="\n")  # type: ignore[type-var]
-    number = 0
+    number = first_number - 1
     try:
         while line := text.readline(MAX_LINE + 1):
             number += 1
@@ -289,13 +295,13 @@ def _is_odd(line: bytes) -> bool:
     return False
 
 
-def _bounded(file: Iterable[bytes], path: str | Path) -> Iterator[bytes]:
+def _bounded(file: Iterable[bytes], path: str | Path, first_number: int) -> Iterator[bytes]:
     """Yield the lines of an open file or of any iterable of lines. UserError for a line that is too
     long."""
     if not isinstance(file, IOBase):
         yield from file
         return
-    number = 0
+    number = first_number - 1
     while line := file.readline(MAX_LINE + 1):
         number += 1
         if len(line) > MAX_LINE:
@@ -353,8 +359,9 @@ def _replacing(
     path: str,
     report: Callable[[LineProblem], None],
     encoding: str = "utf-8",
+    first_number: int = 1,
 ) -> Iterator[str]:
-    for line in decoded(file, path, encoding=encoding):
+    for line in decoded(file, path, encoding=encoding, first_number=first_number):
         if line.fault:
             report(LineProblem(path, line.number, line.fault, line.text, encoding))
         if line.is_marked:

@@ -1,0 +1,1 @@
+"""Inference on large inputs in parts: shards, and chunks on the workers of a Ray cluster."""
