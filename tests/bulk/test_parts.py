@@ -74,7 +74,9 @@ def test_items_of_parts_in_increasing_order_are_read_once():
     assert num_passes == 2
 
 
-@pytest.mark.parametrize("text", ["", "1", "0/4", "5/4", "1/0", "-1/4", "a/b", "1/4/2", "²/4", " 1/2"])
+@pytest.mark.parametrize(
+    "text", ["", "1", "0/4", "5/4", "1/0", "-1/4", "a/b", "1/4/2", "²/4", " 1/2"]
+)
 def test_a_wrong_shard_is_one_line(text):
     with pytest.raises(UserError, match=r"^--shard is .*such as 2/4"):
         Shard.parse(text)

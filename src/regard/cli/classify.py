@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from regard.cli import show
-from regard.cli.lines import (
-    LineInput,
-    check_different,
-    opened,
-    warn_of_problems,
-)
+from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
+from regard.cli.lines import LineInput, check_different, encoding_of, opened
 from regard.cli.options import Device, parse
-from regard.cli.output import warn
 from regard.cli.prediction_faults import PredictionFaults
+from regard.config import ClassificationDataConfig
 from regard.errors import UserError
 from regard.memory_policy import pause_collection
+from regard.runs.folder import RunFolder
 
 if TYPE_CHECKING:
-    from regard.data.files.lines import LineProblem
+    from regard.bulk.parts import Items, Part
+    from regard.data.files.source_table import SourceTable
+    from regard.data.files.tables import Row
     from regard.tasks.classification.model import ClassificationModel, Prediction
 
 LINES_AT_A_TIME = 512
@@ -75,6 +75,7 @@ class Options:
     """For a program that writes a line and waits for its prediction: classify each line by itself,
     report its faults at once, and continue to read a file as it grows."""
     device: Device = "auto"
+    bulk: BulkFields = field(default_factory=BulkOptions)
 
 
 def run(arguments: list[str]) -> int:
@@ -85,88 +86,149 @@ def run(arguments: list[str]) -> int:
         raise UserError(
             "--follow prints one line for each input line: leave out --tint and --output"
         )
-    with pause_collection():
-        from regard.cli.table_rows import reject_table_options
-        from regard.data.files.source_table import is_table
-        from regard.tasks.classification.model import ClassificationModel
-
-    classifier = ClassificationModel.load(options.run, device=options.device)
-    if options.tint and not classifier.attends:
-        raise UserError(
-            f"--tint shows attention weights, but {options.run} has no attention: leave it out, or "
-            "train with --model.head.kind attention"
-        )
-    if options.file != "-" and is_table(Path(options.file)):
-        return _table(classifier, options)
-    reject_table_options(options)
-    return _lines(classifier, options)
+    check_bulk(options.bulk, [options.file], options.output, follow=options.follow)
+    if options.bulk.cluster is not None:
+        return _run_on_cluster(options)
+    classification = Classification.open(options)
+    part = part_of(options.bulk, options.file, options.encoding, classification.rows)
+    faults = classification.classify(part, options)
+    faults.warn(classification.classifier.data.max_length, classification.table)
+    return 1 if faults.num_refused else 0
 
 
-def _lines(classifier: ClassificationModel, options: Options) -> int:
-    """Print a prediction for each line; return 1 if a line should be numbers and is not."""
-    faults = _Faults(classifier)
-    number = num_refused = 0
-    name = "standard input" if options.file == "-" else options.file
-    with ExitStack() as files:
-        source = LineInput.open(
-            options.file,
-            files,
-            faults.broken.append,
-            follow=options.follow,
-            encoding=options.encoding,
-        )
-        output = opened(files, options.output) or sys.stdout
-        traces = opened(files, options.trace)
-        for chunk in source.available(source.lines, 1 if options.follow else LINES_AT_A_TIME):
-            attention = options.tint or traces is not None
-            predictions, errors = _classified(classifier, chunk, attention)
-            for place, error in errors.items():
-                warn(f"{name}, line {number + place + 1}: {error}")
-            num_refused += len(errors)
-            for prediction in predictions:
-                number += 1
-                faults.add(number, prediction)
-                print(_line(prediction, options.probabilities), file=output)
-                if options.tint and prediction.trace is not None:
-                    show.tinted(prediction.trace)
-                if traces:
-                    print(prediction.trace.to_json() if prediction.trace else "{}", file=traces)
-            output.flush()
-            if options.follow:
-                faults.warn()
-    faults.warn()
-    return 1 if num_refused else 0
+def _run_on_cluster(options: Options) -> int:
+    """Classify chunks of the input on a Ray cluster; return 1 if a source should be numbers and is
+    not."""
+    from regard.cli.table_rows import ROWS_AT_A_TIME, table_items
+    from regard.tasks.arguments import sections_of
+
+    if options.tint:
+        raise UserError("--tint prints coloured sources: leave out --cluster")
+    experiment = RunFolder(options.run).experiment()
+    data, _ = sections_of(experiment, ClassificationDataConfig, str(options.run))
+    table = _find_table(options, data)
+    encoding = ""
+    if table is None:  # recognised once, because it may take longer than a chunk
+        encoding = encoding_of(options.file, options.encoding)
+        options = replace(options, encoding=encoding)
+    outputs = options.output, options.trace
+    cluster = ClusterRun("classify", options, [options.run], [options.file], outputs)
+    if table is None:
+        values = cluster.of_lines(ClassificationJob(options), options.file, encoding)
+    else:
+        values = cluster.of_items(ClassificationJob(options), table_items(table), ROWS_AT_A_TIME)
+    faults = PredictionFaults.of(values)
+    faults.warn(data.max_length, table)
+    return 1 if faults.num_refused else 0
 
 
-@dataclass
-class _Faults(PredictionFaults):
-    """Sources, and lines whose bytes could not be read."""
+def _find_table(options: Options, data: ClassificationDataConfig) -> SourceTable | None:
+    """Return the table that the options name, or None for lines. UserError for options that the
+    input cannot have."""
+    from regard.cli.table_rows import check_table_output, reject_table_options, settings_of
+    from regard.data.files.source_table import SourceTable, is_table
 
-    broken: list[LineProblem] = field(default_factory=list)
-
-    def warn(self) -> None:
-        """Report the lines since the last report."""
-        warn_of_problems(self.broken)
-        self.broken.clear()
-        super().warn()
-
-
-def _table(classifier: ClassificationModel, options: Options) -> int:
-    """Write a table with predictions; return 1 if a source should be numbers and is not."""
-    from regard.cli.classify_table import TableOutput, classify_table
-    from regard.cli.table_rows import check_table_output, settings_of
-    from regard.data.files.source_table import SourceTable
-
+    if options.file == "-" or not is_table(Path(options.file)):
+        reject_table_options(options)
+        return None
     if options.tint or options.follow:
         raise UserError(
             f"--{'tint' if options.tint else 'follow'} is for lines, but {options.file} is a "
             "table: leave it out"
         )
     check_table_output(options.output)
-    settings = settings_of(options, classifier.data)
-    table = SourceTable.open(Path(options.file), settings)
-    output = TableOutput(options.output, options.trace, options.probabilities)
-    return classify_table(classifier, table, output, partial(_classified, classifier))
+    return SourceTable.open(Path(options.file), settings_of(options, data))
+
+
+@dataclass(frozen=True)
+class ClassificationJob:
+    """Classification of an input, in parts."""
+
+    options: Options
+
+    def open(self) -> Classification:
+        """Load the model."""
+        return Classification.open(self.options)
+
+
+@dataclass
+class Classification:
+    """A model with the input that it classifies."""
+
+    options: Options
+    classifier: ClassificationModel
+    table: SourceTable | None
+    rows: Items[Row] | None
+    """Rows of the table."""
+
+    @classmethod
+    def open(cls, options: Options) -> Classification:
+        """Load the model, and recognise the format of the input."""
+        with pause_collection():
+            from regard.cli.table_rows import table_items
+            from regard.tasks.classification.model import ClassificationModel
+
+        classifier = ClassificationModel.load(options.run, device=options.device)
+        if options.tint and not classifier.attends:
+            raise UserError(
+                f"--tint shows attention weights, but {options.run} has no attention: leave it "
+                "out, or train with --model.head.kind attention"
+            )
+        table = _find_table(options, classifier.data)
+        return cls(options, classifier, table, None if table is None else table_items(table))
+
+    def run(self, part: Part, outputs: Sequence[Path | None]) -> dict[str, Any]:
+        """Write the predictions and traces of a part to these files, and return its faults."""
+        output, trace = outputs
+        return asdict(self.classify(part, replace(self.options, output=output, trace=trace)))
+
+    def classify(self, part: Part | None, options: Options) -> PredictionFaults:
+        """Classify a part of the input, or all of it, into the files of the options."""
+        if self.table is None or self.rows is None:
+            return self._classify_lines(part, options)
+        from regard.cli.classify_table import TableOutput, classify_table
+
+        return classify_table(
+            self.classifier,
+            self.table,
+            self.rows.of(part),
+            TableOutput(options.output, options.trace, options.probabilities, part),
+            partial(_classified, self.classifier),
+        )
+
+    def _classify_lines(self, part: Part | None, options: Options) -> PredictionFaults:
+        faults = PredictionFaults()
+        number = 0 if part is None else part.first_line - 1
+        name = "standard input" if options.file == "-" else options.file
+        with ExitStack() as files:
+            source = LineInput.open(
+                options.file,
+                files,
+                faults.add_problem,
+                follow=options.follow,
+                encoding=options.encoding,
+                part=part,
+            )
+            output = opened(files, options.output) or sys.stdout
+            traces = opened(files, options.trace)
+            for chunk in source.available(source.lines, 1 if options.follow else LINES_AT_A_TIME):
+                attention = options.tint or traces is not None
+                predictions, errors = _classified(self.classifier, chunk, attention)
+                for place, error in errors.items():
+                    faults.add_error(f"{name}, line {number + place + 1}: {error}")
+                for prediction in predictions:
+                    number += 1
+                    faults.add(number, prediction, self.classifier)
+                    print(_line(prediction, options.probabilities), file=output)
+                    if options.tint and prediction.trace is not None:
+                        show.tinted(prediction.trace)
+                    if traces:
+                        print(prediction.trace.to_json() if prediction.trace else "{}", file=traces)
+                output.flush()
+                if options.follow:
+                    faults.warn(self.classifier.data.max_length)
+                    faults.clear()
+        return faults
 
 
 def _classified(

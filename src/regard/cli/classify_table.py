@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cli.lines import opened
-from regard.cli.output import warn
 from regard.cli.prediction_faults import PredictionFaults
-from regard.cli.table_rows import RowFaults, WiderTable, row_chunks
+from regard.cli.table_rows import WiderTable, row_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from regard.bulk.parts import Part
     from regard.data.files.source_table import SourceTable
+    from regard.data.files.tables import Row
     from regard.tasks.classification.model import ClassificationModel, Prediction
 
 NAMES = ("prediction", "probability")
@@ -31,38 +32,37 @@ class TableOutput:
     path: Path | None
     trace: Path | None
     probabilities: bool
+    part: Part | None = None
+    """Part of the rows that is written; None for all rows."""
 
 
 def classify_table(
     classifier: ClassificationModel,
     table: SourceTable,
+    rows: Iterator[Row],
     output: TableOutput,
     classified: Callable[[list[str], bool], tuple[list[Prediction], dict[int, str]]],
-) -> int:
-    """Write the table with predictions, every row in its order; return 1 if a source cannot be
-    read. A row with a blank source has a blank prediction."""
-    faults, labels, num_refused = PredictionFaults(classifier), classifier.labels, 0
-    row_faults = RowFaults(table)
+) -> PredictionFaults:
+    """Write these rows of a table with predictions, in their order; return their faults. A row with
+    a blank source has a blank prediction."""
+    faults, labels = PredictionFaults(), classifier.labels
     with ExitStack() as files:
         file = opened(files, output.path)
         traces = opened(files, output.trace)
         names = _names(labels, all_labels=output.probabilities)
-        writer = WiderTable(file, table, output.path, names)
-        for rows, sources in row_chunks(table):
+        writer = WiderTable(file, table, output.path, names, output.part)
+        for chunk, sources in row_chunks(table, rows):
             predictions, errors = classified(sources, traces is not None)
             for place, error in errors.items():
-                warn(f"{table.path}, line {rows[place].line}: {error}")
-            num_refused += len(errors)
-            for row, source, prediction in zip(rows, sources, predictions, strict=True):
-                row_faults.add(row, source)
-                faults.add(row.line, prediction)
+                faults.add_error(f"{table.path}, line {chunk[place].line}: {error}")
+            for row, source, prediction in zip(chunk, sources, predictions, strict=True):
+                faults.rows.add(table, row, source)
+                faults.add(row.line, prediction, classifier)
                 writer.add(row, _cells(prediction, labels, all_labels=output.probabilities))
                 if traces:
                     print(prediction.trace.to_json() if prediction.trace else "{}", file=traces)
             (file or sys.stdout).flush()
-    row_faults.warn()
-    faults.warn()
-    return 1 if num_refused else 0
+    return faults
 
 
 def _names(labels: Sequence[str], *, all_labels: bool) -> list[str]:

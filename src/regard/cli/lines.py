@@ -172,7 +172,7 @@ class UnknownWords:
             self.words |= dict.fromkeys(words)
 
     def warn(self) -> None:
-        """Report the lines, and forget them."""
+        """Report the lines."""
         from regard.data.files.lines import numbers_of
 
         if self.lines:
@@ -182,6 +182,9 @@ class UnknownWords:
                 f"{_count(len(self.lines))} {has} mostly unknown words ({numbers_of(self.lines)}): "
                 f"the vocabulary lacks {shown}"
             )
+
+    def clear(self) -> None:
+        """Forget the lines and words."""
         self.lines.clear()
         self.words.clear()
 

@@ -19,6 +19,7 @@ from regard.names import FORMAT
 from regard.runs.table_settings import columns, settings_for
 
 if TYPE_CHECKING:
+    from regard.bulk.parts import Items, Part
     from regard.config import Data
     from regard.data.files.source_table import SourceTable
     from regard.data.files.tables import Row
@@ -72,9 +73,15 @@ def check_table_output(path: Path | None) -> None:
         raise UserError(f"cannot write {path}: name a .csv or .tsv file for the table")
 
 
-def row_chunks(table: SourceTable) -> Iterator[tuple[list[Row], list[str]]]:
-    """Yield lists of rows with their sources."""
-    rows = table.rows()
+def table_items(table: SourceTable) -> Items[Row]:
+    """Return the rows of a table below the header."""
+    from regard.bulk.parts import Items
+
+    return Items(table.rows)
+
+
+def row_chunks(table: SourceTable, rows: Iterator[Row]) -> Iterator[tuple[list[Row], list[str]]]:
+    """Yield lists of these rows of a table with their sources."""
     while chunk := list(islice(rows, ROWS_AT_A_TIME)):
         yield chunk, [table.source_of(row) for row in chunk]
 
@@ -83,14 +90,19 @@ class WiderTable:
     """Table with further columns, written row by row."""
 
     def __init__(
-        self, file: TextIO | None, table: SourceTable, path: Path | None, names: Sequence[str]
+        self,
+        file: TextIO | None,
+        table: SourceTable,
+        path: Path | None,
+        names: Sequence[str],
+        part: Part | None = None,
     ) -> None:
-        """Write the header, if the table has one, with the names of the further columns. None: the
-        file is the standard output."""
+        """Write the header, if the table has one, with the names of the further columns; of parts,
+        only the first has it. None: the file is the standard output."""
         delimiter = _delimiter(table, path)
         self._table = table
         self._writer: Any = csv.writer(file or sys.stdout, delimiter=delimiter, lineterminator="\n")
-        if table.header is not None:
+        if table.header is not None and (part is None or part.number == 0):
             self._writer.writerow([*table.header, *names])
 
     def add(self, row: Row, cells: Sequence[str]) -> None:
@@ -103,30 +115,29 @@ class WiderTable:
 class RowFaults:
     """Rows that are reported after the last one."""
 
-    table: SourceTable
     wide: list[int] = field(default_factory=list)
     """Lines of rows with more cells than the first row."""
     num_blank: int = 0
 
-    def add(self, row: Row, source: str) -> None:
-        """Add a row if it has no source, or more cells than the first row."""
+    def add(self, table: SourceTable, row: Row, source: str) -> None:
+        """Add a row of a table if it has no source, or more cells than the first row."""
         self.num_blank += not source
-        if len(row.cells) > self.table.width:
+        if len(row.cells) > table.width:
             self.wide.append(row.line)
 
-    def warn(self) -> None:
-        """Report the rows."""
-        if titles := self.table.titles:
+    def warn(self, table: SourceTable) -> None:
+        """Report the rows of the table."""
+        if titles := table.titles:
             warn(titles)
-        if sheets := ", ".join(self.table.unread_sheets):
-            warn(f"{self.table.path}: sheets that are not read: {sheets} (--sheet NAME)")
+        if sheets := ", ".join(table.unread_sheets):
+            warn(f"{table.path}: sheets that are not read: {sheets} (--sheet NAME)")
         if self.wide:
             warn(
-                f"{self.table.path}: {_rows(len(self.wide))} more than {self.table.width} columns "
+                f"{table.path}: {_rows(len(self.wide))} more than {table.width} columns "
                 f"({numbers_of(self.wide)}): their predictions come after these"
             )
         if self.num_blank:
-            warn(f"{self.table.path}: {_rows(self.num_blank)} no source")
+            warn(f"{table.path}: {_rows(self.num_blank)} no source")
 
 
 def _rows(number: int) -> str:

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import tyro
 
-from regard.cli.lines import (
-    MOSTLY,
-    LineInput,
-    UnknownWords,
-    check_different,
-    opened,
-    warn_of_long,
-    warn_of_problems,
-    warn_of_refused,
-)
+from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
+from regard.cli.lines import LineInput, check_different, encoding_of
 from regard.cli.options import Device, Runs
-from regard.cli.output import warn
 from regard.cli.searching import SearchFields, parse
-from regard.config import SearchConfig
+from regard.cli.translation_faults import TranslationFaults
+from regard.config import DataConfig, SearchConfig
 from regard.config.checks import BeamSize
 from regard.errors import UserError
 from regard.memory_policy import pause_collection
 from regard.names import LinkUnit
+from regard.runs.folder import RunFolder
 
 if TYPE_CHECKING:
-    from regard.cli.table_rows import RowFaults, WiderTable
-    from regard.data.files.lines import LineProblem
+    from regard.bulk.parts import Items, Part
     from regard.data.files.source_table import SourceTable
     from regard.data.files.tables import Row
-    from regard.tasks.generation import GeneratedText
     from regard.tasks.translation.model import TranslationModel
 
 LINES_AT_A_TIME = 1024
@@ -97,6 +88,7 @@ class Options:
     """For a program that writes a line and waits for its translation: translate each line by
     itself, report its faults at once, and continue to read a file as it grows."""
     device: Device = "auto"
+    bulk: BulkFields = field(default_factory=BulkOptions)
 
 
 def run(arguments: list[str]) -> int:
@@ -108,44 +100,55 @@ def run(arguments: list[str]) -> int:
             "--follow prints one line for each input line: leave out --nbest, --verbose and "
             "--output"
         )
-    with pause_collection():
-        from regard.cli.table_rows import reject_table_options
-        from regard.cli.translate_table import find_table
-        from regard.tasks.translation.model import TranslationModel
-
-    translator = TranslationModel.load(options.run, *options.ensemble, device=options.device)
-    if options.alignments and not translator.attends:
-        raise UserError(
-            f"--alignments is {options.alignments}, but links are attention weights, and the model "
-            "has no attention to the source: leave --alignments out"
-        )
-    faults = _Faults(options, translator)
-    attention = bool(options.alignments or options.trace or options.verbose)
-    table = find_table(options, translator.data)
-    with ExitStack() as files:
-        if table is None:
-            reject_table_options(options)
-            chunks = _line_chunks(options, translator, files, faults.broken.append)
-        else:
-            _check_table_options(options)
-            chunks = _row_chunks(table)
-        output = _Output.open(options, translator, table, files)
-        number = 0
-        for chunk in chunks:
-            texts = [source.text for source in chunk]
-            translations = translator.translate(
-                texts, search=options.search, num_best=options.nbest, attention=attention
-            )
-            for source, translation in zip(chunk, translations, strict=True):
-                output.add(source, number, translation)
-                number += 1
-                faults.add(source.line, translation)
-            (output.file or sys.stdout).flush()
-            if options.follow:
-                faults.warn()
-    output.warn()
-    faults.warn()
+    check_bulk(options.bulk, [options.file], options.output, follow=options.follow)
+    if options.bulk.cluster is not None:
+        return _run_on_cluster(options)
+    translation = Translation.open(options)
+    part = part_of(options.bulk, options.file, options.encoding, translation.rows)
+    faults = translation.translate(part, options)
+    translation.warn(faults)
     return 1 if faults.num_refused else 0
+
+
+def _run_on_cluster(options: Options) -> int:
+    """Translate chunks of the input on a Ray cluster; return 1 if a line is too long."""
+    from regard.cli.table_rows import ROWS_AT_A_TIME, table_items
+    from regard.cli.translate_table import find_table
+    from regard.tasks.arguments import sections_of
+    from regard.tasks.translation.model import max_source_of
+
+    data, _ = sections_of(RunFolder(options.run).experiment(), DataConfig, str(options.run))
+    table = find_table(options, data)
+    _check_table_options(options, table)
+    encoding = ""
+    if table is None:  # recognised once, because it may take longer than a chunk
+        encoding = encoding_of(options.file, options.encoding)
+        options = replace(options, encoding=encoding)
+    cluster = ClusterRun(
+        "translate",
+        options,
+        runs=(options.run, *options.ensemble),
+        inputs=(options.file, options.search.lexicon),
+        outputs=(options.output, options.alignments, options.trace),
+    )
+    if table is None:
+        values = cluster.of_lines(TranslationJob(options), options.file, encoding)
+    else:
+        values = cluster.of_items(TranslationJob(options), table_items(table), ROWS_AT_A_TIME)
+    faults = TranslationFaults.of(values)
+    faults.warn(data.max_length, max_source_of(options.search, data), table)
+    return 1 if faults.num_refused else 0
+
+
+@dataclass(frozen=True)
+class TranslationJob:
+    """Translation of an input, in parts."""
+
+    options: Options
+
+    def open(self) -> Translation:
+        """Load the model."""
+        return Translation.open(self.options)
 
 
 class _Source(NamedTuple):
@@ -156,29 +159,118 @@ class _Source(NamedTuple):
     row: Row | None = None
 
 
-def _line_chunks(
-    options: Options,
-    translator: TranslationModel,
-    files: ExitStack,
-    report: Callable[[LineProblem], None],
-) -> Iterator[list[_Source]]:
-    """Open the file of lines, and yield lists of lines."""
-    source = LineInput.open(
-        options.file, files, report, follow=options.follow, encoding=options.encoding
-    )
-    has_features = bool(translator.data.feature_columns)
-    lines = source.lines if has_features else _warn_of_tabs(source.lines)
-    number = 0
-    for chunk in source.available(lines, 1 if options.follow else LINES_AT_A_TIME):
-        yield [_Source(line, text) for line, text in enumerate(chunk, number + 1)]
-        number += len(chunk)
+@dataclass
+class Translation:
+    """A model with the input that it translates."""
+
+    options: Options
+    translator: TranslationModel
+    table: SourceTable | None
+    rows: Items[Row] | None
+    """Rows of the table."""
+
+    @classmethod
+    def open(cls, options: Options) -> Translation:
+        """Load the model, and recognise the format of the input."""
+        with pause_collection():
+            from regard.cli.table_rows import table_items
+            from regard.cli.translate_table import find_table
+            from regard.tasks.translation.model import TranslationModel
+
+        translator = TranslationModel.load(options.run, *options.ensemble, device=options.device)
+        if options.alignments and not translator.attends:
+            raise UserError(
+                f"--alignments is {options.alignments}, but links are attention weights, and the "
+                "model has no attention to the source: leave --alignments out"
+            )
+        table = find_table(options, translator.data)
+        _check_table_options(options, table)
+        return cls(options, translator, table, None if table is None else table_items(table))
+
+    def run(self, part: Part, outputs: Sequence[Path | None]) -> dict[str, Any]:
+        """Write the translations, links and traces of a part to these files, and return its
+        faults."""
+        output, alignments, trace = outputs
+        options = replace(self.options, output=output, alignments=alignments, trace=trace)
+        return asdict(self.translate(part, options))
+
+    def translate(self, part: Part | None, options: Options) -> TranslationFaults:
+        """Translate a part of the input, or all of it, into the files of the options."""
+        from regard.cli.translation_output import TranslationOutput
+
+        faults = TranslationFaults()
+        attention = bool(options.alignments or options.trace or options.verbose)
+        with ExitStack() as files:
+            if self.table is None:
+                number = 0 if part is None else part.first_line - 1
+                chunks = self._line_chunks(files, faults, part)
+            else:
+                number = 0 if part is None else part.begin
+                chunks = self._row_chunks(part)
+            output = TranslationOutput.open(options, self.translator, self.table, files, part)
+            for chunk in chunks:
+                translations = self.translator.translate(
+                    [source.text for source in chunk],
+                    search=options.search,
+                    num_best=options.nbest,
+                    attention=attention,
+                )
+                for source, translation in zip(chunk, translations, strict=True):
+                    output.add(source.row, number, translation)
+                    number += 1
+                    faults.add(source.line, translation, self.translator)
+                    if source.row is not None and self.table is not None:
+                        faults.rows.add(self.table, source.row, source.text)
+                (output.file or sys.stdout).flush()
+                if options.follow:
+                    self.warn(faults)
+                    faults.clear()
+        return faults
+
+    def warn(self, faults: TranslationFaults) -> None:
+        """Report faults of the input."""
+        max_source = self.translator.max_source(self.options.search)
+        faults.warn(self.translator.data.max_length, max_source, self.table)
+
+    def _line_chunks(
+        self, files: ExitStack, faults: TranslationFaults, part: Part | None
+    ) -> Iterator[list[_Source]]:
+        """Open the file of lines, and yield lists of lines."""
+        options = self.options
+        source = LineInput.open(
+            options.file,
+            files,
+            faults.add_problem,
+            follow=options.follow,
+            encoding=options.encoding,
+            part=part,
+        )
+        number = 0 if part is None else part.first_line - 1
+        lines: Iterable[str] = source.lines
+        if not self.translator.data.feature_columns:
+            lines = faults.noting_tabs(lines, number + 1)
+        for chunk in source.available(lines, 1 if options.follow else LINES_AT_A_TIME):
+            yield [_Source(line, text) for line, text in enumerate(chunk, number + 1)]
+            number += len(chunk)
+
+    def _row_chunks(self, part: Part | None) -> Iterator[list[_Source]]:
+        """Yield lists of rows of the table."""
+        from regard.cli.table_rows import row_chunks
+
+        if self.table is None or self.rows is None:
+            return
+        for rows, texts in row_chunks(self.table, self.rows.of(part)):
+            yield [_Source(row.line, text, row) for row, text in zip(rows, texts, strict=True)]
 
 
-def _check_table_options(options: Options) -> None:
-    """Raise a UserError for options that a table cannot have."""
-    from regard.cli.table_rows import check_table_output
+def _check_table_options(options: Options, table: SourceTable | None) -> None:
+    """Raise a UserError for options that the input cannot have: a table, or lines."""
+    from regard.cli.table_rows import check_table_output, reject_table_options
     from regard.cli.translate_table import is_table_name
 
+    if table is None:
+        reject_table_options(options)
+        return
     check_table_output(options.output)
     if options.follow:
         raise UserError(f"--follow is for lines, but {options.file} is a table: leave it out")
@@ -187,166 +279,3 @@ def _check_table_options(options: Options) -> None:
             f"{options.output} has one translation in each row: leave out --nbest and --verbose, "
             "or name a .txt file"
         )
-
-
-def _row_chunks(table: SourceTable) -> Iterator[list[_Source]]:
-    """Yield lists of rows of a table."""
-    from regard.cli.table_rows import row_chunks
-
-    for rows, texts in row_chunks(table):
-        yield [_Source(row.line, text, row) for row, text in zip(rows, texts, strict=True)]
-
-
-@dataclass
-class _Output:
-    """Files of translations, links and traces."""
-
-    options: Options
-    unit: LinkUnit
-    file: TextIO | None
-    """File of translations. None: the standard output."""
-    alignments: TextIO | None
-    traces: TextIO | None
-    row_faults: RowFaults | None = None
-    writer: WiderTable | None = None
-    """Table with translations."""
-
-    @classmethod
-    def open(
-        cls,
-        options: Options,
-        translator: TranslationModel,
-        table: SourceTable | None,
-        files: ExitStack,
-    ) -> _Output:
-        """Open the files until `files` close."""
-        from regard.cli.table_rows import RowFaults, WiderTable
-        from regard.cli.translate_table import is_table_name, target_name
-
-        file = opened(files, options.output)
-        alignments, traces = opened(files, options.alignments), opened(files, options.trace)
-        unit = options.links or _unit(translator)
-        output = cls(options, unit, file, alignments, traces)
-        if table is not None:
-            output.row_faults = RowFaults(table)
-            if is_table_name(options.output):
-                name = target_name(table, translator.data)
-                output.writer = WiderTable(file, table, options.output, [name])
-        return output
-
-    def add(self, source: _Source, number: int, translation: GeneratedText) -> None:
-        """Write the translation of the source with this number, from 0."""
-        if self.row_faults is not None and source.row is not None:
-            self.row_faults.add(source.row, source.text)
-        if self.options.verbose:
-            print(_steps(translation), file=self.file)
-        if self.writer is not None and source.row is not None:
-            self.writer.add(source.row, [translation.text])
-        else:
-            print(_line(translation, number, self.options.nbest), file=self.file)
-        if self.alignments:
-            print(_links(translation, self.unit), file=self.alignments)
-        if self.traces:
-            print(translation.trace.to_json() if translation.trace else "{}", file=self.traces)
-
-    def warn(self) -> None:
-        """Report rows of a table without a source or with further columns."""
-        if self.row_faults is not None:
-            self.row_faults.warn()
-
-
-@dataclass
-class _Faults:
-    """Lines of the input that were not translated as they are, until `warn` reports them."""
-
-    options: Options
-    translator: TranslationModel
-    broken: list[LineProblem] = field(default_factory=list)
-    long: list[int] = field(default_factory=list)
-    refused: list[int] = field(default_factory=list)
-    unknown: UnknownWords = field(default_factory=UnknownWords)
-    num_refused: int = 0
-
-    def add(self, number: int, translation: GeneratedText) -> None:
-        """Add the line with this number, from 1, if its translation reports a fault."""
-        if translation.is_refused:
-            self.refused.append(number)
-            self.num_refused += 1
-            return
-        if translation.is_long:
-            self.long.append(number)
-        if translation.unknown > MOSTLY:
-            self.unknown.add(number, self.translator.unknown_in(translation.source))
-
-    def warn(self) -> None:
-        """Report the lines since the last report."""
-        warn_of_problems(self.broken)
-        warn_of_long(
-            self.long,
-            self.translator.data.max_length,
-            "they are longer than all training sources, so translations may be poor",
-        )
-        warn_of_refused(
-            self.refused,
-            self.translator.max_source(self.options.search),
-            "no output (search.max_source); split the lines into sentences, or raise --max-source",
-        )
-        self.unknown.warn()
-        for lines in (self.broken, self.long, self.refused):
-            lines.clear()
-
-
-def _unit(translator: TranslationModel) -> LinkUnit:
-    """Return the default units of links."""
-    sides = translator.tokenizers.source, translator.tokenizers.target
-    return "pieces" if any(side.settings.kind == "characters" for side in sides) else "words"
-
-
-def _warn_of_tabs(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines, with a warning for the first line that has a tab."""
-    warned = False
-    for number, line in enumerate(lines, 1):
-        if "\t" in line and not warned:
-            warn(
-                f"line {number} has a tab, but each line is one source: give a file of sources "
-                "alone, such as the output of `cut -f 1`"
-            )
-            warned = True
-        yield line
-
-
-def _line(translation: GeneratedText, number: int, num_best: int) -> str:
-    if num_best == 1:
-        return translation.text
-    return "\n".join(
-        f"{number}\t{hypothesis.score:.4f}\t{hypothesis.text}"
-        for hypothesis in (translation, *translation.alternatives)
-    )
-
-
-def _steps(translation: GeneratedText) -> str:
-    """Return a line for each step, with the mean attention weights on the source and, of a model
-    that copies, the probability to copy; then the text."""
-    trace = translation.trace
-    if trace is None:
-        return f"Generated: {translation.text}"
-    maps = [block.weights.mean(axis=(0, 1)) for block in trace.attention if block.kind == "cross"]
-    lines = []
-    for number, piece in enumerate(trace.target.pieces):
-        weights = ", ".join(f"{weight:.3f}" for weight in maps[0][number]) if maps else ""
-        copied = trace.steps[number].copied
-        gate = "" if copied is None else f", copied: {copied:.3f}"
-        lines.append(f"[Step {number}] {piece}, attn: [{weights}]{gate}")
-    words = ", ".join(repr(piece) for piece in trace.target.pieces)
-    return "\n".join([*lines, f"Generated: [{words}]"])
-
-
-def _links(translation: GeneratedText, unit: LinkUnit) -> str:
-    """Return alignment links in Pharaoh format; empty for a blank line."""
-    from regard.metrics.alignment import map_links, pharaoh
-    from regard.trace import of_kind
-
-    trace = translation.lazy_trace
-    if trace is None:
-        return ""
-    return pharaoh(map_links(of_kind(trace.maps, "cross"), trace.source, trace.target, unit=unit))

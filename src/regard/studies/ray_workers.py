@@ -7,8 +7,7 @@ import os
 import queue
 import shutil
 import socket
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
@@ -19,6 +18,7 @@ from ray import tune
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from regard.errors import UserError
+from regard.pipeline.ray_cluster import check_node, connected
 from regard.studies.sweep import INTERRUPTED, SWEEP, Job, JobResult, arguments_of, run_job
 
 log = logging.getLogger(__name__)
@@ -27,16 +27,12 @@ FOLDER = "ray"
 """Name of the folder with Ray Tune's own files, in the folder of a running sweep."""
 MAX_FAILURES = 3
 """Largest number of failed workers or nodes for each job. The job continues on another node."""
-CLIENT = "ray://"
-CONNECT_SECONDS = 10
 ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
-"""Settings of Ray. Values that the user has set take precedence."""
+"""Settings of Ray Tune. Values that the user has set take precedence."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +53,11 @@ class RayWorkers:
         """Yield the results as jobs end, as in `Workers`."""
         if not jobs:
             return
-        with _connected(self.address):
-            self._check_resources()
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # a failed worker is reported here
+        with connected(self.address, "--address"):
+            check_node(self.num_threads, self.num_gpus, "a training", "--threads or --gpus")
             signal = _signal()
             observer = Observer(jobs)
             thread = Thread(target=self._fit, args=(jobs, arguments, signal, observer))
@@ -73,21 +72,6 @@ class RayWorkers:
                 observer.stop()
                 signal.set()
                 thread.join()
-
-    def _check_resources(self) -> None:
-        """Raise a UserError unless a node has the resources of a job."""
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if not any(
-            node.get("CPU", 0) >= self.num_threads and node.get("GPU", 0) >= self.num_gpus
-            for node in nodes
-        ):
-            largest = ", ".join(
-                f"{node.get('CPU', 0):g} CPUs and {node.get('GPU', 0):g} GPUs" for node in nodes
-            )
-            raise UserError(
-                f"no node of the Ray cluster has {self.num_threads} CPUs and {self.num_gpus:g} "
-                f"GPUs for a training; its nodes have: {largest}. Lower --threads or --gpus"
-            )
 
     def _fit(
         self, jobs: Sequence[Job], arguments: Sequence[str], signal: Signal, observer: Observer
@@ -241,47 +225,3 @@ def train_on_node(
     if result.problem and result.problem != INTERRUPTED:
         result = replace(result, problem=f"node {node}: {result.problem}")
     return {"result": result}
-
-
-def _check_reachable(address: str) -> None:
-    """Raise a UserError if HOST:PORT accepts no connection. Ray itself would wait for minutes."""
-    host, colon, port = address.rpartition(":")
-    if not (colon and port.isdecimal()):
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise _unreachable(address, error) from error
-
-
-def _unreachable(address: str, error: Exception) -> UserError:
-    reason = " ".join(str(error).split())[:200]
-    return UserError(
-        f"no Ray cluster at {address}: start one with `ray start --head`, or use --address local "
-        f"({reason})"
-    )
-
-
-@contextmanager
-def _connected(address: str) -> Iterator[None]:
-    """Connect to a Ray cluster, or start one, unless this process is connected already."""
-    if address.startswith(CLIENT):
-        raise UserError(
-            f"--address {address}: expected HOST:PORT, auto or local; run the sweep on a node of "
-            "the cluster"
-        )
-    if ray.is_initialized():
-        yield
-        return
-    _check_reachable(address)
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # a failed worker is reported here
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise _unreachable(address, error) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()

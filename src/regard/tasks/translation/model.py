@@ -195,8 +195,7 @@ class TranslationModel:
 
     def max_source(self, search: SearchConfig | None = None) -> int:
         """Return the largest number of source tokens that this search decodes."""
-        search = search or self.experiment.search
-        return search.max_source or 2 * self.data.max_length
+        return max_source_of(search or self.experiment.search, self.data)
 
     def _check(self, search: SearchConfig) -> None:
         """Raise a UserError if the search needs attention that the model lacks, or a second
@@ -309,6 +308,11 @@ class TranslationModel:
         if replacement and replacement.is_needed(output.target):
             return replacement.text(output.target, lazy_trace.source, lazy_trace.maps)
         return self._tracer.vocabulary(output).decode(output.target)
+
+
+def max_source_of(search: SearchConfig, data: DataConfig) -> int:
+    """Return the largest number of source tokens that a search decodes."""
+    return search.max_source or 2 * data.max_length
 
 
 def check_lengths(

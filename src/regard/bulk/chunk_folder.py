@@ -1,0 +1,166 @@
+"""Folder of the finished chunks of an output, beside it while the work is going on.
+
+    OUT.chunks/manifest.json      settings of the work, and all chunks
+    OUT.chunks/000012.0.txt       first output of a chunk, 000012.1.txt the second, ...
+    OUT.chunks/000012.json        faults of the chunk and the sizes of its outputs, written last
+
+All files are written completely or not at all. A chunk without its last file is not finished.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from regard.bulk.job import Faults, PartWorker, merged
+from regard.bulk.parts import Part
+from regard.bulk.settings import Settings, difference
+from regard.errors import UserError
+from regard.files import (
+    LEFT_OVER,
+    locked_or_refused,
+    make_folder,
+    read_text,
+    remove_unfinished,
+    whole,
+)
+
+SUFFIX = ".chunks"
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class ChunkFolder:
+    """Folder of finished chunks."""
+
+    outputs: tuple[Path | None, ...]
+    """Files that the chunks are joined to. None: an output that is not written."""
+
+    @property
+    def path(self) -> Path:
+        output = next(output for output in self.outputs if output is not None)
+        return output.with_name(f"{output.name}{SUFFIX}")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Create the folder and hold its lock. UserError if another process holds it, or if the
+        folder has other files."""
+        make_folder(self.path)
+        with locked_or_refused(
+            self.path, f"another process writes chunks to {self.path}: wait for its end, or stop it"
+        ):
+            remove_unfinished(self.path)
+            if not self.has_manifest and any(
+                not LEFT_OVER.search(file.name) for file in self.path.iterdir()
+            ):
+                raise UserError(
+                    f"{self.path} should have chunks of an output, but has other files: move it, "
+                    "or name another output"
+                )
+            yield
+
+    @property
+    def has_manifest(self) -> bool:
+        return (self.path / MANIFEST).is_file()
+
+    def prepare(self, settings: Settings, plan: Callable[[], list[Part]]) -> list[Part]:
+        """Return the chunks of the manifest, which is written if there is none. UserError if it has
+        other settings."""
+        manifest = self.path / MANIFEST
+        if not manifest.exists():
+            chunks = plan()
+            rows = [astuple(part) for part in chunks]
+            _write(manifest, {"settings": settings, "chunks": rows})
+            return chunks
+        content = self._read(manifest)
+        names = difference(content["settings"], json.loads(json.dumps(settings)))
+        if names:
+            raise UserError(
+                f"{self.path} has chunks of a work with other settings ({names}): repeat that "
+                "command, or remove the folder to begin again"
+            )
+        return [Part(*numbers) for numbers in content["chunks"]]
+
+    def is_finished(self, part: Part) -> bool:
+        """Return whether a chunk is complete."""
+        record = self._record(part)
+        if not record.exists():
+            return False
+        sizes = self._read(record)["sizes"]
+        return sizes == [_size(file) for file in self._files(part)]
+
+    def run(self, worker: PartWorker, part: Part) -> None:
+        """Process a chunk, unless it is finished. UserError as the worker raises."""
+        if self.is_finished(part):
+            return
+        files = self._files(part)
+        faults = worker.run(part, files)
+        _write(self._record(part), {"faults": faults, "sizes": [_size(file) for file in files]})
+
+    def join(self, chunks: Sequence[Part]) -> dict[str, Any]:
+        """Join the outputs of all chunks, remove the folder and return the faults of all chunks.
+        UserError if a chunk is missing or an output cannot be written."""
+        missing = [part.number for part in chunks if not self.is_finished(part)]
+        if missing:
+            raise UserError(
+                f"{self.path} lacks {len(missing)} of {len(chunks)} chunks: repeat the command"
+            )
+        with ExitStack() as files:
+            for number, output in enumerate(self.outputs):
+                if output is not None:
+                    parts = [self._file(part, number, output) for part in chunks]
+                    join_files(parts, files.enter_context(whole(output)), output)
+        faults = merged(self._faults(part) for part in chunks)
+        # The name changes first, so that no other process finds half of the chunks.
+        removed = self.path.replace(self.path.with_name(f".{uuid4().hex}.unfinished"))
+        shutil.rmtree(removed, ignore_errors=True)
+        return faults
+
+    def _faults(self, part: Part) -> Faults:
+        faults: Faults = self._read(self._record(part))["faults"]
+        return faults
+
+    def _record(self, part: Part) -> Path:
+        return self.path / f"{part.number:06}.json"
+
+    def _files(self, part: Part) -> list[Path | None]:
+        return [
+            None if output is None else self._file(part, number, output)
+            for number, output in enumerate(self.outputs)
+        ]
+
+    def _file(self, part: Part, number: int, output: Path) -> Path:
+        return self.path / f"{part.number:06}.{number}{output.suffix or '.txt'}"
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            content: dict[str, Any] = json.loads(read_text(path))
+        except ValueError as error:
+            raise UserError(
+                f"{path} is damaged: remove the folder {self.path} to begin again"
+            ) from error
+        return content
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    with whole(path) as unfinished:
+        unfinished.write_text(json.dumps(content), encoding="utf-8")
+
+
+def join_files(parts: Sequence[Path], unfinished: Path, output: Path) -> None:
+    """Join files in their order. The unfinished file will have the name of the output."""
+    del output
+    with unfinished.open("wb") as file:
+        for part in parts:
+            with part.open("rb") as content:
+                shutil.copyfileobj(content, file, 1 << 20)
+
+
+def _size(file: Path | None) -> int | None:
+    return file.stat().st_size if file is not None and file.exists() else None
