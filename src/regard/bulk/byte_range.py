@@ -26,7 +26,7 @@ class _Range(io.RawIOBase):
     def __init__(self, file: io.FileIO, path: Path, num_bytes: int) -> None:
         self._file = file
         self._rest = num_bytes
-        self.name = str(path)
+        self.name, self.mode = str(path), "rb"
 
     def readable(self) -> bool:
         return True

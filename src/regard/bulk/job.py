@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from regard.bulk.parts import Part
 
@@ -13,6 +13,7 @@ Faults = Mapping[str, Any]
 """Faults of a part by name: numbers, lists, and dictionaries of such values, as JSON has them."""
 
 
+@runtime_checkable
 class PartWorker(Protocol):
     """A loaded model that processes parts of an input."""
 
@@ -22,6 +23,7 @@ class PartWorker(Protocol):
         ...
 
 
+@runtime_checkable
 class Job(Protocol):
     """Description of the work, which workers on other machines receive."""
 

@@ -25,8 +25,8 @@ Item = TypeVar("Item")
 
 BLOCK = 1 << 20
 """Number of bytes that are read at once to count lines."""
-NUM_CHUNKS = 256
-"""Number of chunks of an input, unless they would be too small or too large."""
+NUM_CHUNKS, MIN_BYTES, MAX_BYTES = 256, 1 << 13, 1 << 20
+"""Number of chunks of an input, and bounds of the number of bytes of a chunk, which come first."""
 STATEFUL = ("utf-7", "hz", "iso2022")
 """Beginnings of the names of encodings in which the meaning of bytes depends on those before."""
 
@@ -85,7 +85,7 @@ def line_chunks(path: Path, num_bytes: int | None = None) -> list[Part]:
     Chunks are not empty. UserError if the file cannot be divided: a stream, or a gzip file."""
     with _opened(path) as file:
         size = file.seek(0, 2)
-        share = num_bytes or min(max(size // NUM_CHUNKS, 1 << 13), 1 << 20)
+        share = num_bytes or min(max(size // NUM_CHUNKS, MIN_BYTES), MAX_BYTES)
         cuts = [0]
         while cuts[-1] < size:
             cuts.append(_next_line(file, min((cuts[-1] // share + 1) * share, size)))

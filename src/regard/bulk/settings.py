@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -20,27 +22,38 @@ Settings = dict[str, Any]
 
 
 def settings_of(
-    command: str, options: Any, runs: Iterable[Path], inputs: Sequence[str | Path | None]
+    command: str, options: Any, runs: Iterable[Path], inputs: Sequence[Any]
 ) -> Settings:
-    """Return the settings of a command: its options, and digests of its runs and of the files that
-    it reads."""
-    names = [str(name) for name in inputs if name is not None]
-    digests = digests_of(names, cache_folder())
+    """Return the settings of a command: its options, digests of its runs, and facts about its
+    inputs, as `contents_of` or `states_of` returns them."""
     return {
         "command": command,
         "version": VERSION,
         "run": [dict(_run_digests(RunFolder(run))) for run in runs],
-        "input": [[size_of(name), digest] for name, digest in zip(names, digests, strict=True)],
+        "input": list(inputs),
         **_flat(asdict(options) if is_dataclass(options) else {}),  # type: ignore[arg-type]
     }
 
 
-def size_of(name: str) -> int | None:
-    """Return the number of bytes of a file, or None if there is no such file."""
+def contents_of(names: Sequence[str]) -> list[str | None]:
+    """Return the SHA-256 of each file."""
+    return digests_of(names, cache_folder())
+
+
+def states_of(names: Sequence[str]) -> list[str]:
+    """Return a digest of the names, sizes and times of all files."""
+    digest = hashlib.sha256()
+    for name in names:
+        digest.update(json.dumps([name, *_state(name)]).encode())
+    return [digest.hexdigest()]
+
+
+def _state(name: str) -> tuple[int, ...]:
     try:
-        return Path(name).stat().st_size
-    except (OSError, ValueError):
-        return None
+        status = Path(name).stat()
+    except (OSError, ValueError):  # a description of a scene
+        return ()
+    return status.st_size, status.st_mtime_ns
 
 
 def difference(old: Settings, new: Settings) -> str:

@@ -95,6 +95,8 @@ class ClusterRun:
     runs: Sequence[Path]
     inputs: Sequence[str | Path | None]
     outputs: tuple[Path | None, ...]
+    are_many: bool = False
+    """Whether inputs are compared by their sizes and times, because they may be thousands."""
 
     def of_lines(self, job: Job, file: str, encoding: str) -> dict[str, Any]:
         """Process a file of lines, and return the faults of all lines."""
@@ -108,6 +110,13 @@ class ClusterRun:
         from regard.bulk.parts import count, item_chunks
 
         return self._run(job, lambda: item_chunks(count(items.of(None)), unit))
+
+    def _inputs(self) -> list[Any]:
+        """Return facts by which a change of the inputs shows."""
+        from regard.bulk.settings import contents_of, states_of
+
+        names = [str(name) for name in self.inputs if name is not None]
+        return states_of(names) if self.are_many else contents_of(names)
 
     def _run(self, job: Job, plan: Callable[[], list[Part]]) -> dict[str, Any]:
         try:
@@ -123,7 +132,7 @@ class ClusterRun:
         bulk = self.options.bulk
         folder = ChunkFolder(self.outputs)
         with folder.locked(), PreparationView() as on_progress:
-            settings = settings_of(self.command, self.options, self.runs, self.inputs)
+            settings = settings_of(self.command, self.options, self.runs, self._inputs())
             chunks = folder.prepare(settings, lambda: plan() or [Part(0, 0, 0)])
             rest = [part for part in chunks if not folder.is_finished(part)]
             num_finished = len(chunks) - len(rest)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import check_different, chunks, opened
 from regard.cli.options import Device
 from regard.cli.output import warn
@@ -26,6 +27,7 @@ from regard.memory_policy import pause_collection
 if TYPE_CHECKING:
     import numpy as np
 
+    from regard.bulk.parts import Items, Part
     from regard.tasks.captioning.model import CaptionModel
 
 
@@ -59,6 +61,7 @@ class Options:
     trace: Path | None = None
     """File to write the traces of the captions to, a JSON object per line."""
     device: Device = "auto"
+    bulk: BulkFields = field(default_factory=BulkOptions)
 
 
 def run(arguments: list[str]) -> int:
@@ -68,32 +71,81 @@ def run(arguments: list[str]) -> int:
         raise UserError("no images: name at least one image file")
     images = [name for argument in options.images for name in _images(argument)]
     check_different(images, options.output, options.trace)
-    with pause_collection():
-        from regard.tasks.captioning.model import IMAGES_AT_A_TIME, CaptionModel
+    check_bulk(options.bulk, images, options.output)
+    job = CaptionJob(options, tuple(images))
+    if options.bulk.cluster is not None:
+        from regard.tasks.captioning.model import IMAGES_AT_A_TIME
 
-    captioner = CaptionModel.load(options.run, device=options.device)
-    num_read, unread = 0, Unread(frozenset(images) - frozenset(options.images))
-    with ExitStack() as files:
-        output = opened(files, options.output) or sys.stdout
-        traces = opened(files, options.trace)
-        for names in chunks(images, IMAGES_AT_A_TIME):
-            contents = list(_read(captioner, names, unread))
-            num_read += len(contents)
-            captions = captioner.generate(
-                contents,
-                search=options.search,
-                num_best=options.nbest,
-                attention=traces is not None,
-            )
-            for (name, _), caption in zip(contents, captions, strict=True):
-                for hypothesis in (caption, *caption.alternatives):
-                    score = f"\t{hypothesis.score:.4f}" if options.nbest > 1 else ""
-                    print(f"{name}{score}\t{hypothesis.text}", file=output)
-                if traces is not None and caption.trace is not None:
-                    print(caption.trace.to_json(), file=traces)
-            output.flush()
-    unread.warn()
-    return 1 if num_read < len(images) else 0
+        outputs = options.output, options.trace
+        cluster = ClusterRun("caption", options, [options.run], images, outputs, are_many=True)
+        faults = CaptionFaults(**cluster.of_items(job, job.items(), IMAGES_AT_A_TIME))
+    else:
+        captioning = job.open()
+        part = part_of(options.bulk, "", None, captioning.images)
+        faults = captioning.caption(part, options)
+    faults.warn()
+    return 1 if faults.num_unread else 0
+
+
+@dataclass(frozen=True)
+class CaptionJob:
+    """Captions of images, in parts."""
+
+    options: Options
+    images: tuple[str, ...]
+
+    def items(self) -> Items[str]:
+        """Return the names of the images."""
+        from regard.bulk.parts import Items
+
+        return Items(lambda: iter(self.images))
+
+    def open(self) -> Captioning:
+        """Load the model."""
+        with pause_collection():
+            from regard.tasks.captioning.model import CaptionModel
+
+        captioner = CaptionModel.load(self.options.run, device=self.options.device)
+        return Captioning(self.options, captioner, self.items())
+
+
+@dataclass
+class Captioning:
+    """A model with the images that it captions."""
+
+    options: Options
+    captioner: CaptionModel
+    images: Items[str]
+
+    def run(self, part: Part, outputs: Sequence[Path | None]) -> Mapping[str, Any]:
+        """Write the captions and traces of a part to these files, and return its faults."""
+        output, trace = outputs
+        return asdict(self.caption(part, replace(self.options, output=output, trace=trace)))
+
+    def caption(self, part: Part | None, options: Options) -> CaptionFaults:
+        """Caption a part of the images, or all of them, into the files of the options."""
+        from regard.tasks.captioning.model import IMAGES_AT_A_TIME
+
+        faults, named = CaptionFaults(), frozenset(options.images)
+        with ExitStack() as files:
+            output = opened(files, options.output) or sys.stdout
+            traces = opened(files, options.trace)
+            for names in chunks(self.images.of(part), IMAGES_AT_A_TIME):
+                contents = list(_read(self.captioner, names, faults, named))
+                captions = self.captioner.generate(
+                    contents,
+                    search=options.search,
+                    num_best=options.nbest,
+                    attention=traces is not None,
+                )
+                for (name, _), caption in zip(contents, captions, strict=True):
+                    for hypothesis in (caption, *caption.alternatives):
+                        score = f"\t{hypothesis.score:.4f}" if options.nbest > 1 else ""
+                        print(f"{name}{score}\t{hypothesis.text}", file=output)
+                    if traces is not None and caption.trace is not None:
+                        print(caption.trace.to_json(), file=traces)
+                output.flush()
+        return faults
 
 
 def _images(name: str) -> list[str]:
@@ -114,37 +166,41 @@ def _images(name: str) -> list[str]:
 
 
 @dataclass
-class Unread:
+class CaptionFaults:
     """Images that cannot be read. Those of a folder are reported together."""
 
-    of_folders: Container[str]
     messages: list[str] = field(default_factory=list)
+    """Messages about images that the user named."""
+    of_folders: list[str] = field(default_factory=list)
+    """Messages about images of folders."""
+    num_unread: int = 0
 
-    def add(self, name: str, message: str) -> None:
-        """Report an image, or note it if it is from a folder."""
-        if name in self.of_folders:
-            self.messages.append(message)
-        else:
-            warn(message)
+    def add(self, message: str, *, is_named: bool) -> None:
+        """Add an image, which the user named, or which is from a folder."""
+        self.num_unread += 1
+        (self.messages if is_named else self.of_folders).append(message)
 
     def warn(self) -> None:
-        """Report the images of folders in one line."""
-        if not self.messages:
+        """Report the images: those of folders in one line."""
+        for message in self.messages:
+            warn(message)
+        if not self.of_folders:
             return
-        number = len(self.messages)
+        number = len(self.of_folders)
         more = f" and {number - SHOWN} more" if number > SHOWN else ""
         noun = "1 image" if number == 1 else f"{number} images"
-        warn(f"left out {noun}: {'; '.join(self.messages[:SHOWN])}{more}")
+        warn(f"left out {noun}: {'; '.join(self.of_folders[:SHOWN])}{more}")
 
 
 def _read(
-    captioner: CaptionModel, names: list[str], unread: Unread
+    captioner: CaptionModel, names: list[str], faults: CaptionFaults, named: frozenset[str]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the model's inputs for all images that can be read, and report the others."""
+    """Yield the model's inputs for all images that can be read, and note the others."""
     for name, content in zip(names, captioner.sources.contents(names), strict=True):
         if not is_text(name):
-            unread.add(name, f"the file name {shorten_name(name)!a} is not UTF-8: rename the file")
+            message = f"the file name {shorten_name(name)!a} is not UTF-8: rename the file"
+            faults.add(message, is_named=name in named)
         elif isinstance(content, str):
-            unread.add(name, content)
+            faults.add(content, is_named=name in named)
         else:
             yield name, content

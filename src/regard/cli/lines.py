@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from regard.cli.output import warn
 from regard.errors import UserError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from regard.data.files.lines import LineProblem
     from regard.data.files.streams import LineStream
 
+Item = TypeVar("Item")
 
 MOSTLY = 0.5
 """Share of unknown words above which a line is reported."""
@@ -48,9 +49,9 @@ def check_different(read: Iterable[str], *written: Path | None) -> None:
             raise UserError(f"{name} would be overwritten while it is read: write to another file")
 
 
-def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yield lists of at most `size` lines."""
-    rest = iter(lines)
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield lists of at most `size` items, such as lines."""
+    rest = iter(items)
     while chunk := list(islice(rest, size)):
         yield chunk
 

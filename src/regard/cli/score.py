@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from regard.cli.lines import warn_of_refused
+from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
+from regard.cli.lines import check_different, chunks, opened, warn_of_refused
 from regard.cli.options import Device, Runs, parse
-from regard.files import whole
+from regard.cli.output import warn
+from regard.data.examples import Pair
+from regard.data.files.lines import LeftOut, LineProblem
 from regard.memory_policy import pause_collection
+from regard.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from regard.bulk.parts import Items, Part
+    from regard.tasks.translation.model import TranslationModel
 
 PAIRS_AT_A_TIME = 1024
 
@@ -36,47 +47,143 @@ class Options:
     """File of the targets, if the pairs are in two files."""
     ensemble: Runs = ()
     """Further runs of an ensemble, which scores with the mean of the probabilities."""
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    """File to write the scores to (default: print them)."""
     trace: Path | None = None
     """File to write tokens, probabilities and attention to, a JSON object per pair and line."""
     verbose: bool = False
     """Print the log probability of each token too."""
     device: Device = "auto"
+    bulk: BulkFields = field(default_factory=BulkOptions)
 
 
 def run(arguments: list[str]) -> int:
     """Score given targets; return 1 if a pair is too long."""
     options = parse(Options, arguments, "regard score")
-    import sys
-
+    inputs = [str(path) for path in (options.pairs, options.target_path) if path is not None]
+    check_different(inputs, options.output, options.trace)
+    check_bulk(options.bulk, inputs, options.output)
     with pause_collection():
-        from regard.data.text.parallel import read_pairs
-        from regard.tasks.translation.model import MAX_SCORED, TranslationModel
+        from regard.tasks.translation.model import MAX_SCORED
 
-    translator = TranslationModel.load(options.run, *options.ensemble, device=options.device)
-    corpus = read_pairs(options.pairs, target_path=options.target_path)
-    for line in corpus.summary():
-        print(line, file=sys.stderr)
-    pairs = [(pair.source, pair.target) for pair in corpus.pairs]
-    refused: list[int] = []
-    with ExitStack() as files:
-        traces = None
-        if options.trace:
-            path = files.enter_context(whole(options.trace))
-            traces = files.enter_context(path.open("w", encoding="utf8"))
-        for first in range(0, len(pairs), PAIRS_AT_A_TIME):
-            part = pairs[first : first + PAIRS_AT_A_TIME]
-            scored = translator.score(part, attention=bool(options.trace))
-            for number, target in enumerate(scored, first):
-                if target.is_refused:
-                    refused.append(corpus.pairs[number].line)
-                print(f"{target.score:.4f}\t{target.source}\t{target.text}")
-                if options.verbose and target.trace:
-                    for step in target.trace.steps:
-                        print(f"    {step.log_probability:9.4f}  {step.token}")
-                if traces and target.trace:
-                    print(target.trace.to_json(), file=traces)
-    longest = translator.experiment.search.max_source or MAX_SCORED
-    warn_of_refused(
-        refused, longest, "no score, because a side is too long; split the pairs into sentences"
-    )
-    return 1 if refused else 0
+    job = ScoreJob(options)
+    if options.bulk.cluster is not None:
+        runs = (options.run, *options.ensemble)
+        cluster = ClusterRun("score", options, runs, inputs, (options.output, options.trace))
+        faults = ScoreFaults.of(cluster.of_items(job, job.items(), PAIRS_AT_A_TIME))
+    else:
+        scoring = job.open()
+        part = part_of(options.bulk, "", None, scoring.lines)
+        faults = scoring.score(part, options)
+    longest = RunFolder(options.run).experiment().search.max_source or MAX_SCORED
+    faults.warn(longest)
+    return 1 if faults.refused else 0
+
+
+@dataclass(frozen=True)
+class ScoreJob:
+    """Scores of pairs, in parts."""
+
+    options: Options
+
+    def items(self) -> Items[Pair | LineProblem]:
+        """Return the lines of the files, each as a pair or a problem."""
+        from regard.bulk.parts import Items
+        from regard.data.text.parallel import each_line
+
+        return Items(lambda: each_line(self.options.pairs, self.options.target_path))
+
+    def open(self) -> Scoring:
+        """Load the model."""
+        with pause_collection():
+            from regard.tasks.translation.model import TranslationModel
+
+        options = self.options
+        model = TranslationModel.load(options.run, *options.ensemble, device=options.device)
+        return Scoring(options, model, self.items())
+
+
+@dataclass
+class ScoreFaults:
+    """Lines without a score."""
+
+    problems: list[LineProblem] = field(default_factory=list)
+    """Lines that are no pairs, without their texts."""
+    refused: list[int] = field(default_factory=list)
+    """Lines of pairs that are too long."""
+    num_pairs: int = 0
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> ScoreFaults:
+        """Return the faults of a dictionary that `asdict` returned."""
+        problems = [LineProblem(**problem) for problem in values["problems"]]
+        return cls(**{**values, "problems": problems})
+
+    @property
+    def left_out(self) -> LeftOut:
+        """Numbers of lines that are no pairs, by file and reason."""
+        left_out = LeftOut()
+        for problem in self.problems:
+            left_out.add(problem)
+        return left_out
+
+    def warn(self, longest: int) -> None:
+        """Report the lines. Sides of pairs have at most `longest` tokens."""
+        for sentence in self.left_out.summary():
+            warn(sentence)
+        warn_of_refused(
+            self.refused,
+            longest,
+            "no score, because a side is too long; split the pairs into sentences",
+        )
+
+
+@dataclass
+class Scoring:
+    """A model with the pairs that it scores."""
+
+    options: Options
+    translator: TranslationModel
+    lines: Items[Pair | LineProblem]
+
+    def run(self, part: Part, outputs: Sequence[Path | None]) -> Mapping[str, Any]:
+        """Write the scores and traces of a part to these files, and return its faults."""
+        output, trace = outputs
+        return asdict(self.score(part, replace(self.options, output=output, trace=trace)))
+
+    def score(self, part: Part | None, options: Options) -> ScoreFaults:
+        """Score a part of the pairs, or all of them, into the files of the options."""
+        from regard.data.text.parallel import no_pairs
+
+        faults = ScoreFaults()
+        with ExitStack() as files:
+            output = opened(files, options.output) or sys.stdout
+            traces = opened(files, options.trace)
+            lines = self._pairs(part, faults)
+            if part is None:  # all lines are read before the first score is printed
+                lines = iter(list(lines))
+                if not faults.num_pairs:
+                    raise no_pairs((options.pairs, options.target_path), faults.left_out)
+            for pairs in chunks(lines, PAIRS_AT_A_TIME):
+                scored = self.translator.score(
+                    [(pair.source, pair.target) for pair in pairs], attention=bool(options.trace)
+                )
+                for pair, target in zip(pairs, scored, strict=True):
+                    if target.is_refused:
+                        faults.refused.append(pair.line)
+                    print(f"{target.score:.4f}\t{target.source}\t{target.text}", file=output)
+                    if options.verbose and target.trace:
+                        for step in target.trace.steps:
+                            print(f"    {step.log_probability:9.4f}  {step.token}", file=output)
+                    if traces and target.trace:
+                        print(target.trace.to_json(), file=traces)
+        return faults
+
+    def _pairs(self, part: Part | None, faults: ScoreFaults) -> Iterator[Pair]:
+        """Yield the pairs of a part, and note the other lines."""
+        for line in self.lines.of(part):
+            if isinstance(line, Pair):
+                faults.num_pairs += 1
+                yield line
+            else:
+                faults.problems.append(replace(line, text=""))

@@ -40,13 +40,12 @@ class TranslationFaults:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> TranslationFaults:
         """Return the faults of a dictionary that `asdict` returned."""
-        faults = cls(**values)
-        return replace(
-            faults,
-            broken=[LineProblem(**problem) for problem in values["broken"]],
-            unknown=UnknownWords(**values["unknown"]),
-            rows=RowFaults(**values["rows"]),
-        )
+        records = {
+            "broken": [LineProblem(**problem) for problem in values["broken"]],
+            "unknown": UnknownWords(**values["unknown"]),
+            "rows": RowFaults(**values["rows"]),
+        }
+        return cls(**{**values, **records})
 
     def add_problem(self, problem: LineProblem) -> None:
         """Add a line that could not be read as it is, without its text."""

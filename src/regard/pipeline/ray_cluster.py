@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import ray
 
@@ -38,19 +39,34 @@ def connected(address: str, option: str, num_cpus: int | None = None) -> Iterato
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
-        ray.init(
-            address=address,
-            num_cpus=num_cpus,
-            include_dashboard=False if address == LOCAL else None,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        with _without_stderr():
+            ray.init(
+                address=address,
+                num_cpus=num_cpus,
+                include_dashboard=False if address == LOCAL else None,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise _unreachable(address, option, error) from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _without_stderr() -> Iterator[None]:
+    """Drop what Ray's libraries write to the standard error when they start: a line about the level
+    of their logs. Errors of Ray are exceptions."""
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("w") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def check_node(num_cpus: float, num_gpus: float, purpose: str, remedy: str) -> None:

@@ -1,0 +1,322 @@
+"""Shards and chunks of an input: joined, they are the output of the plain command."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import sys
+from types import SimpleNamespace
+
+import pytest
+from PIL import Image
+
+from regard.bulk.chunk_folder import ChunkFolder
+from regard.bulk.parts import Part
+from regard.cli import main
+from regard.errors import UserError
+from regard.pipeline.train import train
+from tests.cli.test_commands import regard
+from tests.small_runs import smaller
+
+
+class InProcess:
+    """Workers of a cluster in this process. A worker gets the work as bytes, as on a cluster, and
+    the last chunks come first. After `fails_after` chunks, the workers fail."""
+
+    fails_after: int | None = None
+    num_chunks = 0
+
+    def __init__(self, address, num_workers, num_gpus):
+        assert address == "local"
+
+    def run(self, job, folder, chunks, on_finished):
+        worker, folder = pickle.loads(pickle.dumps(job)).open(), pickle.loads(pickle.dumps(folder))
+        for number, part in enumerate(reversed(chunks)):
+            if number == InProcess.fails_after:
+                raise UserError("a worker failed")
+            folder.run(worker, part)
+            InProcess.num_chunks += 1
+            on_finished()
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """Options of the plain commands for a cluster."""
+    module = SimpleNamespace(RayWorkers=InProcess)
+    monkeypatch.setitem(sys.modules, "regard.bulk.ray_workers", module)
+    monkeypatch.setattr(InProcess, "fails_after", None)
+    monkeypatch.setattr(InProcess, "num_chunks", 0)
+    monkeypatch.setattr("regard.bulk.parts.NUM_CHUNKS", 5)
+    monkeypatch.setattr("regard.bulk.parts.MIN_BYTES", 101)
+    return "--cluster", "local", "--workers", 2
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "small"
+    train(smaller(epochs=1), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classifier")
+    rows = [f"{label}\tso {word} it{n}" for n in range(12) for word, label in WORDS]
+    (folder / "train.tsv").write_text("\n".join(rows))
+    options = ["labels", str(folder / "train.tsv"), "--model.size", "8", "--data.dev-size", "4"]
+    options += ["--data.test-size", "0", "--training.epochs", "1", "-o", str(folder / "run")]
+    assert main.run(["train", *options]) == 0
+    return folder / "run"
+
+
+WORDS = ("who", "person"), ("where", "place")
+LINES = [
+    *("", "a b\tc", "zz yy", " ".join(["c"] * 500), "d \0 e", " f ", "\ufeffg", "h\r"),
+    *(" ".join("abcdefghijklmnop"[i % 16] for i in range(n % 11)) for n in range(90)),
+    "last",
+]
+
+
+def text_file(folder):
+    path = folder / "in.txt"
+    path.write_bytes("\n".join(LINES).encode().replace(b"a b c d", b"\xff a b c d"))
+    return path
+
+
+def outputs(capsys, command, run, inputs, folder, *options, suffix=".txt"):
+    """Status, contents of the files and messages of a command."""
+    folder.mkdir(exist_ok=True)
+    files = folder / f"out{suffix}", folder / "trace"
+    inputs = inputs if isinstance(inputs, list) else [inputs]
+    words = (*inputs, "-o", files[0], "--trace", files[1], *options)
+    status, out, err = regard(capsys, command, run, *words)
+    assert out == ""
+    assert sorted(folder.iterdir()) == sorted(files), err
+    return status, [file.read_bytes() for file in files], err
+
+
+def check_traces(content, expected):
+    """Traces are equal up to the rounding of batches of other sizes."""
+    lines, expected = content.splitlines(), expected.splitlines()
+    assert len(lines) == len(expected)
+    for line, other in zip(lines, expected, strict=True):
+        (texts, numbers), (other_texts, other_numbers) = flat(line), flat(other)
+        assert texts == other_texts
+        assert numbers == pytest.approx(other_numbers, rel=1e-5, abs=1e-6)
+
+
+def flat(line):
+    """Texts of a trace, and its fractions."""
+    numbers = []
+
+    def number(text):
+        numbers.append(float(text))
+        return "number"
+
+    return json.loads(line, parse_float=number), numbers
+
+
+def check_parts_and_chunks(
+    capsys, cluster, tmp_path, command, run, inputs, *options, suffix=".txt"
+):
+    """Shards and chunks have the plain output, exit status and messages."""
+    plain = outputs(capsys, command, run, inputs, tmp_path / "plain", *options, suffix=suffix)
+    shards = [
+        outputs(
+            *(capsys, command, run, inputs, tmp_path / f"shard{number}", *options),
+            *("--shard", f"{number}/3"),
+            suffix=suffix,
+        )
+        for number in (1, 2, 3)
+    ]
+    joined = [
+        b"".join(contents) for contents in zip(*(files for _, files, _ in shards), strict=True)
+    ]
+    assert joined[0] == plain[1][0]
+    check_traces(joined[1], plain[1][1])
+    assert max(status for status, _, _ in shards) == plain[0]
+    assert all(files[0] for _, files, _ in shards)
+    chunks = outputs(
+        capsys, command, run, inputs, tmp_path / "chunks", *options, *cluster, suffix=suffix
+    )
+    assert (chunks[0], chunks[1][0], chunks[2]) == (plain[0], plain[1][0], plain[2])
+    check_traces(chunks[1][1], plain[1][1])
+    assert InProcess.num_chunks > 2
+    return plain
+
+
+def test_translations_of_lines(run, tmp_path, capsys, cluster):
+    options = "--encoding", "utf-8", "--nbest", 2, "--beam", 2
+    plain = check_parts_and_chunks(
+        capsys, cluster, tmp_path, "translate", run, text_file(tmp_path), *options
+    )
+    assert plain[0] == 1  # a line is too long
+    assert plain[1][0].count(b"\n") > len(LINES)
+    for words in ("line 2 has a tab", "not in UTF-8 (lines 13", "NUL", "of more than", "unknown"):
+        assert words in plain[2]
+
+
+TABLE = "n;source;remark\n" + "".join(
+    f'{n};{" ".join("abcdefg"[: n % 7])};"a; {n}\nb"\n' for n in range(23)
+)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".txt"])
+def test_translations_of_rows(run, tmp_path, capsys, cluster, monkeypatch, suffix):
+    monkeypatch.setattr("regard.cli.table_rows.ROWS_AT_A_TIME", 4)
+    table = tmp_path / "table.csv"
+    table.write_text(TABLE + "23;a b;c;d\n")
+    options = "translate", run, table
+    plain = check_parts_and_chunks(capsys, cluster, tmp_path, *options, suffix=suffix)
+    assert "no source" in plain[2]
+    assert "more than 3 columns" in plain[2]
+
+
+def test_classes_of_lines(classifier, tmp_path, capsys, cluster):
+    check_parts_and_chunks(
+        *(capsys, cluster, tmp_path, "classify", classifier, text_file(tmp_path)),
+        *("--encoding", "utf-8", "--probabilities"),
+    )
+
+
+def test_classes_of_rows(classifier, tmp_path, capsys, cluster, monkeypatch):
+    monkeypatch.setattr("regard.cli.table_rows.ROWS_AT_A_TIME", 4)
+    table = tmp_path / "table.csv"
+    table.write_text(TABLE)
+    check_parts_and_chunks(capsys, cluster, tmp_path, "classify", classifier, table, suffix=".csv")
+
+
+def test_scores_of_pairs(run, tmp_path, capsys, cluster, monkeypatch):
+    monkeypatch.setattr("regard.cli.score.PAIRS_AT_A_TIME", 7)
+    drawing, path = random.Random(1), tmp_path / "pairs.tsv"
+    sides = [" ".join(drawing.choices("abcdef", k=n % 9 + 1)) for n in range(60)]
+    lines = [f"{first}\t{second}" for first, second in zip(sides, reversed(sides), strict=True)]
+    lines[17:17] = ["no tab", "", f"a\t{'b ' * 6000}"]
+    path.write_text("\n".join(lines))
+    plain = check_parts_and_chunks(capsys, cluster, tmp_path, "score", run, path)
+    assert plain[0] == 1
+    assert plain[1][0].count(b"\n") == 61
+    assert "left out 2 lines" in plain[2]
+    assert regard(capsys, "score", run, path)[1].encode() == plain[1][0]
+
+
+def test_captions_of_images(tmp_path, capsys, cluster, monkeypatch):
+    from tests.cli.test_caption import SCENE, SMALL
+
+    assert regard(capsys, "train", "shapes-caption", "-o", tmp_path / "run", *SMALL)[0] == 0
+    monkeypatch.setattr("regard.tasks.captioning.model.IMAGES_AT_A_TIME", 2)
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for number in range(5):
+        Image.new("RGB", (9, 7), (40 * number, 9, 99)).save(folder / f"{number}.png")
+    (folder / "3.png").write_text("no image")
+    (tmp_path / "bad.png").write_text("no image")
+    inputs = [folder, SCENE, tmp_path / "bad.png"]
+    run = tmp_path / "run"
+    plain = check_parts_and_chunks(capsys, cluster, tmp_path, "caption", run, inputs)
+    assert plain[0] == 1
+    assert plain[1][0].count(b"\n") == 5
+    assert "left out 1 image" in plain[2]
+
+
+def test_an_empty_file_has_an_empty_output(run, tmp_path, capsys, cluster):
+    (tmp_path / "in.txt").write_text("")
+    for options in ((), ("--shard", "2/2"), cluster):
+        found = outputs(
+            capsys, "translate", run, tmp_path / "in.txt", tmp_path / f"of{len(options)}", *options
+        )
+        assert found == (0, [b"", b""], "")
+
+
+def test_a_restart_continues_after_the_finished_chunks(run, tmp_path, capsys, cluster, monkeypatch):
+    path, folder = text_file(tmp_path), tmp_path / "out.txt.chunks"
+    words = ("translate", run, path, "-o", tmp_path / "out.txt", "--encoding", "utf-8", *cluster)
+    monkeypatch.setattr(InProcess, "fails_after", 2)
+    status, _, err = regard(capsys, *words)
+    assert (status, "a worker failed" in err, folder.is_dir()) == (1, True, True)
+    assert not (tmp_path / "out.txt").exists()
+    (folder / f"a.{'0' * 32}.unfinished").write_text("of a killed worker")
+    (damaged, *_) = sorted(folder.glob("00*.txt"))
+    damaged.write_text("cut")  # its size is no longer that of its record
+
+    status, _, err = regard(capsys, *words, "--beam", 3)
+    assert (status, folder.is_dir()) == (1, True)
+    assert "has chunks of a work with other settings (beam): repeat that command" in err
+    path.write_bytes(path.read_bytes() + b"\nmore")
+    status, _, err = regard(capsys, *words)
+    assert (status, "other settings (input)" in err) == (1, True)
+    text_file(tmp_path)
+    monkeypatch.setattr(InProcess, "fails_after", None)
+    status, _, err = regard(capsys, *words, "--workers", 1)
+    assert "1 of " in err
+    assert not folder.exists()
+    regard(capsys, "translate", run, path, "-o", tmp_path / "plain.txt", "--encoding", "utf-8")
+    assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "plain.txt").read_bytes()
+
+
+def test_a_folder_with_other_files_is_refused(run, tmp_path, capsys, cluster):
+    path = text_file(tmp_path)
+    (tmp_path / "out.chunks").mkdir()
+    (tmp_path / "out.chunks" / "mine").write_text("")
+    status, _, err = regard(capsys, "translate", run, path, "-o", tmp_path / "out", *cluster)
+    assert (status, "has other files: move it" in err) == (1, True)
+
+
+def test_two_commands_cannot_write_the_same_output(tmp_path):
+    folder = ChunkFolder((tmp_path / "out",))
+    with folder.locked(), pytest.raises(UserError, match="another process"), folder.locked():
+        pass
+
+
+def test_a_missing_chunk_is_reported(tmp_path):
+    folder = ChunkFolder((tmp_path / "out",))
+    with folder.locked(), pytest.raises(UserError, match="lacks 1 of 1 chunks"):
+        folder.join([Part(0, 0, 3)])
+
+
+def test_a_damaged_manifest_is_one_line(tmp_path):
+    folder = ChunkFolder((tmp_path / "out",))
+    with folder.locked():
+        folder.prepare({}, lambda: [Part(0, 0, 3)])
+        (folder.path / "manifest.json").write_text("{")
+        with pytest.raises(UserError, match="is damaged: remove the folder"):
+            folder.prepare({}, list)
+    assert json.loads("{}") == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--shard", "3/2"), "--shard is '3/2'"),
+        (("--shard", "1/2", "--follow"), "leave out --shard"),
+        (("--cluster", "local", "--shard", "1/2", "-o", "out"), "leave out --shard"),
+        (("--cluster", "local"), "name it with -o"),
+        (("--cluster", "local", "-o", "/dev/null"), "name it with -o"),
+        (("--workers", "2"), "--workers is for a Ray cluster"),
+        (("--gpus", "1"), "--gpus is for a Ray cluster"),
+        (("--cluster", "local", "-o", "out", "--workers", "0"), "--workers is 0"),
+        (("--cluster", "local", "-o", "out", "--gpus", "1.5"), "--gpus is 1.5"),
+        (("--encoding", "utf-16", "--shard", "1/2"), "cannot be read from the middle"),
+    ],
+)
+def test_options_that_exclude_each_other_are_one_line(run, tmp_path, capsys, words, message):
+    status, out, err = regard(capsys, "translate", run, text_file(tmp_path), *words)
+    assert (status, out) == (1, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_the_standard_input_cannot_be_divided(run, capsys):
+    status, _, err = regard(capsys, "translate", run, "--shard", "1/2")
+    assert (status, "the input is the standard input: name a file" in err) == (1, True)
+
+
+def test_a_missing_ray_is_named_with_its_remedy(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "regard.bulk.ray_workers", raising=False)
+    words = "-o", tmp_path / "out", "--cluster", "local"
+    status, _, err = regard(capsys, "translate", run, text_file(tmp_path), *words)
+    assert status == 1
+    assert "pip install 'ray[data]'" in err
+    assert not (tmp_path / "out.chunks").exists()
