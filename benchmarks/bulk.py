@@ -25,8 +25,8 @@ from pathlib import Path
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TRAINING = (
-    *("--data.synthetic-size", "2000", "--data.dev-size", "20", "--data.test-size", "0"),
-    *("--model.size", "32", "--training.epochs", "1"),
+    *("--data.synthetic-size", "4000", "--data.dev-size", "20", "--data.test-size", "0"),
+    *("--model.size", "48", "--training.epochs", "6"),
 )
 WORKERS = 2
 POLL_SECONDS = 0.2

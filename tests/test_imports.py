@@ -26,7 +26,7 @@ OWNERS = {
     "tensorboard": ("training/trackers",),
     "wandb": ("training/trackers",),
     "mlflow": ("training/trackers",),
-    "ray": ("studies",),
+    "ray": ("bulk", "pipeline/ray_cluster.py", "studies"),
     "sklearn": ("estimators.py",),
     "IPython": ("viewing",),
     "tokenizers": ("data",),

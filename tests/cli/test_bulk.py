@@ -93,7 +93,8 @@ def outputs(capsys, command, run, inputs, folder, *options, suffix=".txt"):
     status, out, err = regard(capsys, command, run, *words)
     assert out == ""
     assert sorted(folder.iterdir()) == sorted(files), err
-    return status, [file.read_bytes() for file in files], err
+    messages = [line for line in err.splitlines() if not line.startswith("chunks: ")]
+    return status, [file.read_bytes() for file in files], "\n".join(messages)
 
 
 def check_traces(content, expected):
@@ -173,6 +174,55 @@ def test_translations_of_rows(run, tmp_path, capsys, cluster, monkeypatch, suffi
     assert "more than 3 columns" in plain[2]
 
 
+def rows_of(path):
+    from pyarrow import parquet
+
+    table = parquet.read_table(path)
+    return table.schema, table.to_pylist()
+
+
+def test_parquet_tables_keep_their_types(run, tmp_path, capsys, cluster, monkeypatch):
+    import pyarrow
+    from pyarrow import parquet
+
+    monkeypatch.setattr("regard.cli.table_rows.ROWS_AT_A_TIME", 4)
+    monkeypatch.setattr("regard.data.files.parquet_output.ROWS_AT_A_TIME", 3)
+    sources = [None if n % 6 == 0 else " ".join("abcdefg"[: n % 6]) for n in range(23)]
+    columns = {"source": sources, "n": [None, *range(22)], "at": [{"x": n / 2} for n in range(23)]}
+    table = pyarrow.table(columns)
+    parquet.write_table(table, tmp_path / "in.parquet", row_group_size=5)
+    words = "translate", run, tmp_path / "in.parquet", "-o"
+    assert regard(capsys, *words, tmp_path / "plain.csv")[0] == 0
+    lines = [line.rpartition(",")[2] for line in (tmp_path / "plain.csv").read_text().splitlines()]
+    assert regard(capsys, *words, tmp_path / "plain.parquet")[0] == 0
+    schema, rows = rows_of(tmp_path / "plain.parquet")
+    assert schema == table.schema.append(pyarrow.field("prediction", pyarrow.string()))
+    assert [row.pop("prediction") for row in rows] == lines[1:]
+    assert rows == table.to_pylist()
+
+    assert regard(capsys, *words, tmp_path / "chunks.parquet", *cluster)[0] == 0
+    assert rows_of(tmp_path / "chunks.parquet") == rows_of(tmp_path / "plain.parquet")
+    joined = []
+    for number in (1, 2, 3):
+        shard = tmp_path / f"{number}.parquet"
+        assert regard(capsys, *words, shard, "--shard", f"{number}/3")[0] == 0
+        joined += rows_of(shard)[1]
+    assert joined == rows_of(tmp_path / "plain.parquet")[1]
+
+
+def test_rows_of_texts_are_written_as_parquet(run, tmp_path, capsys):
+    table, output = tmp_path / "table.csv", tmp_path / "out.parquet"
+    table.write_text("source,n\na b,1\n,2\nc\n")
+    assert regard(capsys, "translate", run, table, "-o", output)[0] == 0
+    plain = regard(capsys, "translate", run, table)[1].splitlines()
+    expected = [("a b", "1", plain[0]), ("", "2", ""), ("c", "", plain[2])]
+    assert [tuple(row.values()) for row in rows_of(output)[1]] == expected
+    table.write_text("source,n\na b,1,more\n")
+    status, _, err = regard(capsys, "translate", run, table, "-o", output)
+    assert (status, "line 2 has 3 cells, but a Parquet file has 2" in err) == (1, True)
+    assert len(rows_of(output)[1]) == 3
+
+
 def test_classes_of_lines(classifier, tmp_path, capsys, cluster):
     check_parts_and_chunks(
         *(capsys, cluster, tmp_path, "classify", classifier, text_file(tmp_path)),
@@ -223,10 +273,10 @@ def test_captions_of_images(tmp_path, capsys, cluster, monkeypatch):
 def test_an_empty_file_has_an_empty_output(run, tmp_path, capsys, cluster):
     (tmp_path / "in.txt").write_text("")
     for options in ((), ("--shard", "2/2"), cluster):
-        found = outputs(
+        result = outputs(
             capsys, "translate", run, tmp_path / "in.txt", tmp_path / f"of{len(options)}", *options
         )
-        assert found == (0, [b"", b""], "")
+        assert result == (0, [b"", b""], "")
 
 
 def test_a_restart_continues_after_the_finished_chunks(run, tmp_path, capsys, cluster, monkeypatch):
@@ -275,6 +325,23 @@ def test_a_missing_chunk_is_reported(tmp_path):
         folder.join([Part(0, 0, 3)])
 
 
+def test_a_chunk_that_ends_its_workers_is_reported(tmp_path):
+    class Worker:
+        def run(self, part, outputs):
+            raise KeyboardInterrupt
+
+    folder, part = ChunkFolder((tmp_path / "out",)), Part(3, 0, 3)
+    with folder.locked():
+        for _ in range(4):
+            with pytest.raises(KeyboardInterrupt):
+                folder.run(Worker(), part)
+        with pytest.raises(UserError, match="4 workers were killed while they processed chunk 3"):
+            folder.run(Worker(), part)
+        folder.prepare({}, lambda: [part])  # a repeated command tries again
+        with pytest.raises(KeyboardInterrupt):
+            folder.run(Worker(), part)
+
+
 def test_a_damaged_manifest_is_one_line(tmp_path):
     folder = ChunkFolder((tmp_path / "out",))
     with folder.locked():
@@ -282,7 +349,6 @@ def test_a_damaged_manifest_is_one_line(tmp_path):
         (folder.path / "manifest.json").write_text("{")
         with pytest.raises(UserError, match="is damaged: remove the folder"):
             folder.prepare({}, list)
-    assert json.loads("{}") == {}
 
 
 @pytest.mark.parametrize(

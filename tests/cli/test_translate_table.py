@@ -83,8 +83,8 @@ def test_lines_with_tabs_are_a_table_if_a_column_is_named(run, tmp_path, capsys)
     [
         ("table.csv", ("--source-column", "text"), "has no column 'text' (--source-column)"),
         ("table.csv", ("--follow",), "--follow is for lines, but"),
-        ("table.csv", ("-o", "out.xlsx"), "cannot write out.xlsx: name a .csv or .tsv file"),
-        ("table.csv", ("-o", "out.json"), "cannot write out.json: name a .csv or .tsv file"),
+        ("table.csv", ("-o", "out.xlsx"), "cannot write out.xlsx: name a .csv"),
+        ("table.csv", ("-o", "out.json"), "cannot write out.json: name a .csv"),
         ("table.csv", ("-o", "out.csv", "--nbest", 2), "out.csv has one translation in each row"),
         ("lines.txt", ("--header",), "--header is for tables, but each line of"),
         ("lines.txt", ("--delimiter", "tab"), "--delimiter is for tables, but each line of"),

@@ -1,10 +1,12 @@
-"""Folder of the finished chunks of an output, beside it while the work is going on.
+"""Folder of the finished chunks of an output, until all chunks are finished.
 
-    OUT.chunks/manifest.json      settings of the work, and all chunks
+    OUT.chunks/manifest.json      settings of the job, and all chunks
     OUT.chunks/000012.0.txt       first output of a chunk, 000012.1.txt the second, ...
     OUT.chunks/000012.json        faults of the chunk and the sizes of its outputs, written last
+    OUT.chunks/000012.attempts    one byte for each time that a worker began the chunk
 
-All files are written completely or not at all. A chunk without its last file is not finished.
+Apart from the attempts, files are written completely or not at all. A chunk without its record (the
+file of its faults) is not finished.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from uuid import uuid4
 from regard.bulk.job import Faults, PartWorker, merged
 from regard.bulk.parts import Part
 from regard.bulk.settings import Settings, difference
+from regard.data.files.parquet_output import is_parquet, join_parquet
 from regard.errors import UserError
 from regard.files import (
     LEFT_OVER,
@@ -33,6 +36,8 @@ from regard.files import (
 
 SUFFIX = ".chunks"
 MANIFEST = "manifest.json"
+MAX_ATTEMPTS = 4
+"""Number of workers that may be killed while they process a chunk."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,10 @@ class ChunkFolder:
         return (self.path / MANIFEST).is_file()
 
     def prepare(self, settings: Settings, plan: Callable[[], list[Part]]) -> list[Part]:
-        """Return the chunks of the manifest, which is written if there is none. UserError if it has
-        other settings."""
+        """Return the chunks of the manifest, or of the plan, which is then written as the manifest.
+        UserError if the manifest has other settings."""
+        for attempts in self.path.glob("*.attempts"):
+            attempts.unlink()
         manifest = self.path / MANIFEST
         if not manifest.exists():
             chunks = plan()
@@ -82,7 +89,7 @@ class ChunkFolder:
         names = difference(content["settings"], json.loads(json.dumps(settings)))
         if names:
             raise UserError(
-                f"{self.path} has chunks of a work with other settings ({names}): repeat that "
+                f"{self.path} has chunks of a command with other settings ({names}): repeat that "
                 "command, or remove the folder to begin again"
             )
         return [Part(*numbers) for numbers in content["chunks"]]
@@ -96,9 +103,18 @@ class ChunkFolder:
         return sizes == [_size(file) for file in self._files(part)]
 
     def run(self, worker: PartWorker, part: Part) -> None:
-        """Process a chunk, unless it is finished. UserError as the worker raises."""
+        """Process a chunk, unless it is finished. UserError as the worker raises, or if the chunk
+        has ended the processes of `MAX_ATTEMPTS` workers."""
         if self.is_finished(part):
             return
+        attempts = self.path / f"{part.number:06}.attempts"
+        with attempts.open("ab") as file:
+            file.write(b".")
+        if attempts.stat().st_size > MAX_ATTEMPTS:
+            raise UserError(
+                f"{MAX_ATTEMPTS} workers were killed while they processed chunk {part.number} of "
+                f"{self.path}: they may lack memory. Lower --workers, or use machines with more"
+            )
         files = self._files(part)
         faults = worker.run(part, files)
         _write(self._record(part), {"faults": faults, "sizes": [_size(file) for file in files]})
@@ -115,7 +131,7 @@ class ChunkFolder:
             for number, output in enumerate(self.outputs):
                 if output is not None:
                     parts = [self._file(part, number, output) for part in chunks]
-                    join_files(parts, files.enter_context(whole(output)), output)
+                    join_files(parts, files.enter_context(whole(output)))
         faults = merged(self._faults(part) for part in chunks)
         # The name changes first, so that no other process finds half of the chunks.
         removed = self.path.replace(self.path.with_name(f".{uuid4().hex}.unfinished"))
@@ -153,10 +169,12 @@ def _write(path: Path, content: dict[str, Any]) -> None:
         unfinished.write_text(json.dumps(content), encoding="utf-8")
 
 
-def join_files(parts: Sequence[Path], unfinished: Path, output: Path) -> None:
-    """Join files in their order. The unfinished file will have the name of the output."""
-    del output
-    with unfinished.open("wb") as file:
+def join_files(parts: Sequence[Path], path: Path) -> None:
+    """Join texts, or Parquet files with equal columns, in their order."""
+    if is_parquet(parts[0]):
+        join_parquet(parts, path)
+        return
+    with path.open("wb") as file:
         for part in parts:
             with part.open("rb") as content:
                 shutil.copyfileobj(content, file, 1 << 20)

@@ -50,7 +50,7 @@ class RayWorkers:
         on_finished: Callable[[], None],
     ) -> None:
         """Process chunks. `on_finished` is called after each. UserError if a worker raises one, or
-        if a worker fails again and again."""
+        ends with another error."""
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         num_cpus = None

@@ -1,4 +1,4 @@
-"""Settings of a work in chunks: a repeated command continues it only if they are equal."""
+"""Settings of a job in chunks: a repeated command continues it only if they are equal."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ class Options:
     file: tyro.conf.Positional[str] = "-"
     """File of sources, one per line, or table with a column of sources; - is the standard input."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """File to write the predictions to (default: print them)."""
+    """File to write the predictions to (default: print them). For a table: a .csv, .tsv or .parquet
+    file."""
     probabilities: bool = False
     """Print all labels with their probabilities after the prediction, the most probable first. In a
     table, each label has a column."""

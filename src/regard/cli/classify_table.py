@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from regard.cli.lines import opened
 from regard.cli.prediction_faults import PredictionFaults
-from regard.cli.table_rows import WiderTable, row_chunks
+from regard.cli.table_rows import open_wider_table, row_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,10 +47,9 @@ def classify_table(
     a blank source has a blank prediction."""
     faults, labels = PredictionFaults(), classifier.labels
     with ExitStack() as files:
-        file = opened(files, output.path)
         traces = opened(files, output.trace)
         names = _names(labels, all_labels=output.probabilities)
-        writer = WiderTable(file, table, output.path, names, output.part)
+        writer = open_wider_table(files, table, output.path, names, output.part)
         for chunk, sources in row_chunks(table, rows):
             predictions, errors = classified(sources, traces is not None)
             for place, error in errors.items():
@@ -61,7 +60,7 @@ def classify_table(
                 writer.add(row, _cells(prediction, labels, all_labels=output.probabilities))
                 if traces:
                     print(prediction.trace.to_json() if prediction.trace else "{}", file=traces)
-            (file or sys.stdout).flush()
+            sys.stdout.flush()
     return faults
 
 

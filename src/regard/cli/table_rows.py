@@ -5,16 +5,19 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
 
+from regard.cli.lines import opened
 from regard.cli.output import warn
 from regard.data.files.lines import numbers_of
 from regard.data.files.named_rows import SUFFIXES
 from regard.data.files.tables import SEPARATORS, TableSettings, suffix_of
 from regard.errors import UserError
+from regard.files import whole
 from regard.names import FORMAT
 from regard.runs.table_settings import columns, settings_for
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from regard.data.files.tables import Row
 
 ROWS_AT_A_TIME = 512
+PARQUET = ".parquet"
 OPTIONS = ("source_column", "delimiter", "header", "sheet")
 """Options that only tables have."""
 
@@ -69,8 +73,8 @@ def reject_table_options(options: TableOptions) -> None:
 
 def check_table_output(path: Path | None) -> None:
     """Raise a UserError if a table cannot be written in the format that the file name has."""
-    if path is not None and suffix_of(path) in {".json", *SUFFIXES}:
-        raise UserError(f"cannot write {path}: name a .csv or .tsv file for the table")
+    if path is not None and suffix_of(path) in {".json", *SUFFIXES} - {PARQUET}:
+        raise UserError(f"cannot write {path}: name a .csv, .tsv or .parquet file for the table")
 
 
 def table_items(table: SourceTable) -> Items[Row]:
@@ -84,6 +88,32 @@ def row_chunks(table: SourceTable, rows: Iterator[Row]) -> Iterator[tuple[list[R
     """Yield lists of these rows of a table with their sources."""
     while chunk := list(islice(rows, ROWS_AT_A_TIME)):
         yield chunk, [table.source_of(row) for row in chunk]
+
+
+@runtime_checkable
+class RowWriter(Protocol):
+    """Writer of a table with further columns."""
+
+    def add(self, row: Row, cells: Sequence[str]) -> None:
+        """Write a row with the cells of the further columns."""
+        ...
+
+
+def open_wider_table(
+    files: ExitStack,
+    table: SourceTable,
+    path: Path | None,
+    names: Sequence[str],
+    part: Part | None = None,
+) -> RowWriter:
+    """Open a table with further columns, until `files` close. None: the standard output."""
+    if path is None or path.suffix.lower() != PARQUET:
+        return WiderTable(opened(files, path), table, path, names, part)
+    from regard.data.files.parquet_output import ParquetOutput
+
+    unfinished = files.enter_context(whole(path))
+    first_row = 0 if part is None else part.begin
+    return files.enter_context(ParquetOutput(unfinished, table, names, first_row))
 
 
 class WiderTable:

@@ -55,8 +55,8 @@ class Options:
     file: tyro.conf.Positional[str] = "-"
     """File of sources, one per line, or table with a column of sources; - is the standard input."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
-    """File to write the translations to (default: print them). For a table, a .csv or .tsv file is
-    the table with a column of translations."""
+    """File to write the translations to (default: print them). For a table, a .csv, .tsv or
+    .parquet file is the table with a column of translations."""
     source_column: str | None = None
     """Table: column of the sources, by name or by number from 1 (default: as in training, or a
     usual name)."""

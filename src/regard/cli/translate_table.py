@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.table_rows import OPTIONS, TableOptions, settings_of
+from regard.cli.table_rows import OPTIONS, PARQUET, TableOptions, settings_of
 from regard.data.files import formats
 from regard.data.files.header import SOURCE_NAMES, TEXT_NAMES
 from regard.data.files.source_table import SourceTable, is_table
@@ -34,8 +34,8 @@ def find_table(options: TableOptions, data: DataConfig) -> SourceTable | None:
 
 
 def is_table_name(output: Path | None) -> bool:
-    """Return whether a file to write is a table (.csv or .tsv)."""
-    return output is not None and output.suffix.lower() in SEPARATORS
+    """Return whether a file to write is a table (.csv, .tsv or .parquet)."""
+    return output is not None and output.suffix.lower() in (*SEPARATORS, PARQUET)
 
 
 def target_name(table: SourceTable, data: DataConfig) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from regard.cli.lines import opened
-from regard.cli.table_rows import WiderTable
+from regard.cli.table_rows import RowWriter, open_wider_table
 from regard.cli.translate_table import is_table_name, target_name
 from regard.names import LinkUnit
 
@@ -27,10 +27,10 @@ class TranslationOutput:
     options: Options
     unit: LinkUnit
     file: TextIO | None
-    """File of translations. None: the standard output."""
+    """File of translations. None: the standard output, or a table."""
     alignments: TextIO | None
     traces: TextIO | None
-    writer: WiderTable | None = None
+    writer: RowWriter | None = None
     """Table with translations."""
 
     @classmethod
@@ -43,13 +43,14 @@ class TranslationOutput:
         part: Part | None,
     ) -> TranslationOutput:
         """Open the files of a part, or of the whole input, until `files` close."""
-        file = opened(files, options.output)
+        is_table = table is not None and is_table_name(options.output)
+        file = None if is_table else opened(files, options.output)
         alignments, traces = opened(files, options.alignments), opened(files, options.trace)
         unit = options.links or _unit(translator)
         output = cls(options, unit, file, alignments, traces)
-        if table is not None and is_table_name(options.output):
+        if table is not None and is_table:
             name = target_name(table, translator.data)
-            output.writer = WiderTable(file, table, options.output, [name], part)
+            output.writer = open_wider_table(files, table, options.output, [name], part)
         return output
 
     def add(self, row: Row | None, number: int, translation: GeneratedText) -> None:

@@ -59,14 +59,14 @@ def connected(address: str, option: str, num_cpus: int | None = None) -> Iterato
 def _without_stderr() -> Iterator[None]:
     """Drop what Ray's libraries write to the standard error when they start: a line about the level
     of their logs. Errors of Ray are exceptions."""
-    kept = os.dup(2)
+    stderr = os.dup(2)
     try:
         with Path(os.devnull).open("w") as nothing:
             os.dup2(nothing.fileno(), 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def check_node(num_cpus: float, num_gpus: float, purpose: str, remedy: str) -> None:
