@@ -287,7 +287,7 @@ def test_a_restart_continues_after_the_finished_chunks(run, tmp_path, capsys, cl
     assert (status, "a worker failed" in err, folder.is_dir()) == (1, True, True)
     assert not (tmp_path / "out.txt").exists()
     (folder / f"a.{'0' * 32}.unfinished").write_text("of a killed worker")
-    (damaged, *_) = sorted(folder.glob("00*.txt"))
+    (damaged, *_) = sorted(folder.glob("00*.0.txt"))
     damaged.write_text("cut")  # its size is no longer that of its record
 
     status, _, err = regard(capsys, *words, "--beam", 3)
@@ -321,8 +321,27 @@ def test_two_commands_cannot_write_the_same_output(tmp_path):
 
 def test_a_missing_chunk_is_reported(tmp_path):
     folder = ChunkFolder((tmp_path / "out",))
-    with folder.locked(), pytest.raises(UserError, match="lacks 1 of 1 chunks"):
-        folder.join([Part(0, 0, 3)])
+    with folder.locked():
+        folder, chunks = folder.prepare({}, lambda: [Part(0, 0, 3)])
+        with pytest.raises(UserError, match="lacks 1 of 1 chunks"):
+            folder.join(chunks)
+
+
+def test_settings_may_change_before_the_first_chunk(tmp_path):
+    class Worker:
+        def run(self, part, outputs):
+            outputs[0].write_text("text")
+            return {}
+
+    folder = ChunkFolder((tmp_path / "out",))
+    with folder.locked():
+        older, (part,) = folder.prepare({"beam": 1}, lambda: [Part(0, 0, 3)])
+        newer, _ = folder.prepare({"beam": 2}, lambda: [part])
+        older.run(Worker(), part)  # a worker that still runs
+        assert not newer.is_finished(part)
+        newer.run(Worker(), part)
+        with pytest.raises(UserError, match=r"other settings \(beam\)"):
+            folder.prepare({"beam": 1}, lambda: [part])
 
 
 def test_a_chunk_that_ends_its_workers_is_reported(tmp_path):
@@ -330,8 +349,9 @@ def test_a_chunk_that_ends_its_workers_is_reported(tmp_path):
         def run(self, part, outputs):
             raise KeyboardInterrupt
 
-    folder, part = ChunkFolder((tmp_path / "out",)), Part(3, 0, 3)
+    folder = ChunkFolder((tmp_path / "out",))
     with folder.locked():
+        folder, (part,) = folder.prepare({}, lambda: [Part(3, 0, 3)])
         for _ in range(4):
             with pytest.raises(KeyboardInterrupt):
                 folder.run(Worker(), part)

@@ -10,23 +10,24 @@ from regard.errors import UserError
 from regard.files import unreadable
 
 
-def open_range(path: Path, begin: int, end: int) -> io.BufferedReader:
+def open_range(name: str | Path, begin: int, end: int) -> io.BufferedReader:
     """Open the bytes of a file from `begin` to `end`, exclusive. UserError if it cannot be read."""
+    path = Path(name)
     try:
         file = path.open("rb", buffering=0)
         file.seek(begin)
     except OSError as error:
-        raise unreadable(path, error) from error
-    return io.BufferedReader(_Range(file, path, end - begin), buffer_size=1 << 16)
+        raise unreadable(name, error) from error
+    return io.BufferedReader(_Range(file, str(name), end - begin), buffer_size=1 << 16)
 
 
 class _Range(io.RawIOBase):
     """The next bytes of an open file."""
 
-    def __init__(self, file: io.FileIO, path: Path, num_bytes: int) -> None:
+    def __init__(self, file: io.FileIO, name: str, num_bytes: int) -> None:
         self._file = file
         self._rest = num_bytes
-        self.name, self.mode = str(path), "rb"
+        self.name, self.mode = name, "rb"
 
     def readable(self) -> bool:
         return True

@@ -1,12 +1,13 @@
 """Folder of the finished chunks of an output, until all chunks are finished.
 
-    OUT.chunks/manifest.json      settings of the job, and all chunks
-    OUT.chunks/000012.0.txt       first output of a chunk, 000012.1.txt the second, ...
-    OUT.chunks/000012.json        faults of the chunk and the sizes of its outputs, written last
-    OUT.chunks/000012.attempts    one byte for each time that a worker began the chunk
+    OUT.chunks/manifest.json       identity and settings of the job, and all chunks
+    OUT.chunks/000012.ID.0.txt     first output of a chunk; 000012.ID.1.txt is the second
+    OUT.chunks/000012.ID.json      faults of the chunk and the sizes of its outputs, written last
+    OUT.chunks/000012.ID.attempts  one byte for each time that a worker began the chunk
 
 Apart from the attempts, files are written completely or not at all. A chunk without its record (the
-file of its faults) is not finished.
+file of its faults) is not finished. The identity tells its files from those of an older job, whose
+workers may still run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -46,6 +47,8 @@ class ChunkFolder:
 
     outputs: tuple[Path | None, ...]
     """Files that the chunks are joined to. None: an output that is not written."""
+    job: str = ""
+    """Identity of the job, which `prepare` sets."""
 
     @property
     def path(self) -> Path:
@@ -74,25 +77,30 @@ class ChunkFolder:
     def has_manifest(self) -> bool:
         return (self.path / MANIFEST).is_file()
 
-    def prepare(self, settings: Settings, plan: Callable[[], list[Part]]) -> list[Part]:
-        """Return the chunks of the manifest, or of the plan, which is then written as the manifest.
-        UserError if the manifest has other settings."""
-        for attempts in self.path.glob("*.attempts"):
-            attempts.unlink()
+    def prepare(
+        self, settings: Settings, plan: Callable[[], list[Part]]
+    ) -> tuple[ChunkFolder, list[Part]]:
+        """Return the folder of the job and its chunks: those of the manifest, or those of the plan,
+        which is then written as the manifest. UserError if there are finished chunks of other
+        settings."""
         manifest = self.path / MANIFEST
-        if not manifest.exists():
-            chunks = plan()
-            rows = [astuple(part) for part in chunks]
-            _write(manifest, {"settings": settings, "chunks": rows})
-            return chunks
-        content = self._read(manifest)
-        names = difference(content["settings"], json.loads(json.dumps(settings)))
-        if names:
-            raise UserError(
-                f"{self.path} has chunks of a command with other settings ({names}): repeat that "
-                "command, or remove the folder to begin again"
-            )
-        return [Part(*numbers) for numbers in content["chunks"]]
+        if manifest.exists():
+            content = self._read(manifest)
+            folder = replace(self, job=content["job"])
+            names = difference(content["settings"], json.loads(json.dumps(settings)))
+            if not names:
+                for attempts in self.path.glob("*.attempts"):
+                    attempts.unlink()
+                return folder, [Part(*numbers) for numbers in content["chunks"]]
+            if any(self.path.glob(f"*.{folder.job}.json")):
+                raise UserError(
+                    f"{self.path} has chunks of a command with other settings ({names}): repeat "
+                    "that command, or remove the folder to begin again"
+                )
+        chunks, job = plan(), uuid4().hex[:8]
+        rows = [astuple(part) for part in chunks]
+        _write(manifest, {"job": job, "settings": settings, "chunks": rows})
+        return replace(self, job=job), chunks
 
     def is_finished(self, part: Part) -> bool:
         """Return whether a chunk is complete."""
@@ -107,7 +115,7 @@ class ChunkFolder:
         has ended the processes of `MAX_ATTEMPTS` workers."""
         if self.is_finished(part):
             return
-        attempts = self.path / f"{part.number:06}.attempts"
+        attempts = self._file(part, "attempts")
         with attempts.open("ab") as file:
             file.write(b".")
         if attempts.stat().st_size > MAX_ATTEMPTS:
@@ -128,9 +136,8 @@ class ChunkFolder:
                 f"{self.path} lacks {len(missing)} of {len(chunks)} chunks: repeat the command"
             )
         with ExitStack() as files:
-            for number, output in enumerate(self.outputs):
+            for output, *parts in zip(self.outputs, *map(self._files, chunks), strict=True):
                 if output is not None:
-                    parts = [self._file(part, number, output) for part in chunks]
                     join_files(parts, files.enter_context(whole(output)))
         faults = merged(self._faults(part) for part in chunks)
         # The name changes first, so that no other process finds half of the chunks.
@@ -143,16 +150,16 @@ class ChunkFolder:
         return faults
 
     def _record(self, part: Part) -> Path:
-        return self.path / f"{part.number:06}.json"
+        return self._file(part, "json")
 
     def _files(self, part: Part) -> list[Path | None]:
         return [
-            None if output is None else self._file(part, number, output)
+            None if output is None else self._file(part, f"{number}{output.suffix or '.txt'}")
             for number, output in enumerate(self.outputs)
         ]
 
-    def _file(self, part: Part, number: int, output: Path) -> Path:
-        return self.path / f"{part.number:06}.{number}{output.suffix or '.txt'}"
+    def _file(self, part: Part, suffix: str) -> Path:
+        return self.path / f"{part.number:06}.{self.job}.{suffix}"
 
     def _read(self, path: Path) -> dict[str, Any]:
         try:

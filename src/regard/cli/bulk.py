@@ -17,6 +17,10 @@ from regard.interruption import TerminatedError
 if TYPE_CHECKING:
     from regard.bulk.job import Job
     from regard.bulk.parts import Items, Part
+    from regard.runs.progress import OnProgress
+
+COUNTED_AT_A_TIME = 10_000
+"""Number of items between two reports of progress while items are counted."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +107,20 @@ class ClusterRun:
         from regard.bulk.parts import check_divisible, line_chunks
 
         check_divisible(Path(file), encoding)
-        return self._run(job, lambda: line_chunks(Path(file)))
+        return self._run(job, lambda _: line_chunks(Path(file)))
 
     def of_items(self, job: Job, items: Items[Any], unit: int) -> dict[str, Any]:
         """Process items, of which `unit` are processed together, and return the faults of all."""
-        from regard.bulk.parts import count, item_chunks
+        from regard.bulk.parts import item_chunks
 
-        return self._run(job, lambda: item_chunks(count(items.of(None)), unit))
+        def plan(on_progress: OnProgress) -> list[Part]:
+            number = 0
+            for number, _ in enumerate(items.of(None), 1):
+                if number % COUNTED_AT_A_TIME == 0:
+                    on_progress("counting", number, None)
+            return item_chunks(number, unit)
+
+        return self._run(job, plan)
 
     def _inputs(self) -> list[Any]:
         """Return facts by which a change of the inputs shows."""
@@ -118,7 +129,7 @@ class ClusterRun:
         names = [str(name) for name in self.inputs if name is not None]
         return states_of(names) if self.are_many else contents_of(names)
 
-    def _run(self, job: Job, plan: Callable[[], list[Part]]) -> dict[str, Any]:
+    def _run(self, job: Job, plan: Callable[[OnProgress], list[Part]]) -> dict[str, Any]:
         try:
             from regard.bulk.ray_workers import RayWorkers
         except ImportError as error:
@@ -133,7 +144,7 @@ class ClusterRun:
         folder = ChunkFolder(self.outputs)
         with folder.locked(), PreparationView() as on_progress:
             settings = settings_of(self.command, self.options, self.runs, self._inputs())
-            chunks = folder.prepare(settings, lambda: plan() or [Part(0, 0, 0)])
+            folder, chunks = folder.prepare(settings, lambda: plan(on_progress) or [Part(0, 0, 0)])
             rest = [part for part in chunks if not folder.is_finished(part)]
             num_finished = len(chunks) - len(rest)
             if num_finished:

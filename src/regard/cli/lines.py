@@ -106,7 +106,7 @@ class LineInput:
             return cls(read_lines(name, report, encoding))
         from regard.bulk.byte_range import open_range
 
-        content = files.enter_context(open_range(Path(name), part.begin, part.end))
+        content = files.enter_context(open_range(name, part.begin, part.end))
         return cls(read_lines(content, report, encoding, part.first_line))
 
     def available(self, lines: Iterable[str], size: int) -> Iterator[list[str]]:
