@@ -119,7 +119,7 @@ def disturbed(command: list[str], chunks: Path, messages: Path, num_chunks: int)
     print(f"killed one of {len(workers)} workers after {run.num_finished()} chunks", flush=True)
     run.wait_for(lambda: run.num_finished() >= num_chunks / 2)
     print(f"workers now: {len(set(run.workers()) - {workers[0]})}")
-    processes = [pid for pid, _ in descendants(run.process.pid)]
+    processes = dict(descendants(run.process.pid))
     run.process.kill()
     run.process.wait()
     finished = run.num_finished()
@@ -127,8 +127,8 @@ def disturbed(command: list[str], chunks: Path, messages: Path, num_chunks: int)
     began = time.monotonic()
     while any(map(is_running, processes)) and time.monotonic() < began + 60:
         time.sleep(POLL_SECONDS)
-    rest = sum(map(is_running, processes))
-    print(f"processes of Ray after {time.monotonic() - began:.0f} s: {rest}")
+    rest = [title[:60] for pid, title in processes.items() if is_running(pid)]
+    print(f"processes of Ray after {time.monotonic() - began:.0f} s: {rest or 'none'}")
     return Run(command, chunks, messages).process.wait()
 
 

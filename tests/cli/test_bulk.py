@@ -292,7 +292,7 @@ def test_a_restart_continues_after_the_finished_chunks(run, tmp_path, capsys, cl
 
     status, _, err = regard(capsys, *words, "--beam", 3)
     assert (status, folder.is_dir()) == (1, True)
-    assert "has chunks of a work with other settings (beam): repeat that command" in err
+    assert "has chunks of a command with other settings (beam): repeat that command" in err
     path.write_bytes(path.read_bytes() + b"\nmore")
     status, _, err = regard(capsys, *words)
     assert (status, "other settings (input)" in err) == (1, True)
