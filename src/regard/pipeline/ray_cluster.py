@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,7 +41,7 @@ def connected(address: str, option: str, num_cpus: int | None = None) -> Iterato
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
-        with _without_stderr():
+        with _without_stderr(), _own_signals():
             ray.init(
                 address=address,
                 num_cpus=num_cpus,
@@ -67,6 +69,15 @@ def _without_stderr() -> Iterator[None]:
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Restore the handler of SIGTERM, which Ray replaces by another exit status."""
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def check_node(num_cpus: float, num_gpus: float, purpose: str, remedy: str) -> None:
