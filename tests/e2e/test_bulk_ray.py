@@ -30,7 +30,11 @@ def test_two_workers_write_the_output_of_the_plain_command(tmp_path, capsys, mon
 def test_a_node_without_the_folder_of_the_chunks_is_named(tmp_path):
     from regard.bulk.ray_workers import ChunkActor
 
-    actor = ChunkActor(None, ChunkFolder((tmp_path / "out",)), tmp_path)
+    class Job:
+        def open(self):
+            raise AssertionError("the model is not loaded")
+
+    actor = ChunkActor(Job(), ChunkFolder((tmp_path / "out",)), tmp_path)
     problem = actor._problem(Part(0, 0, 1))
     assert "does not have" in problem
     assert problem.endswith("all nodes need the same folders, as on a shared file system")

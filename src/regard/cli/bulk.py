@@ -157,7 +157,7 @@ class ClusterRun:
 
             try:
                 if rest:
-                    workers = RayWorkers(bulk.cluster, bulk.workers, bulk.gpus or 0)
+                    workers = RayWorkers(bulk.cluster, bulk.workers, bulk.gpus or 0.0)
                     workers.run(job, folder, rest, progress)
             except (KeyboardInterrupt, TerminatedError):
                 warn("all finished chunks are saved: repeat the command to continue")

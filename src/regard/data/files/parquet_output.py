@@ -14,7 +14,7 @@ from regard.errors import UserError
 
 SUFFIX, MARK = ".parquet", b"PAR1"
 """Suffix of the file name, and first bytes of the file."""
-ROWS_AT_A_TIME = 8192
+ROWS_AT_A_TIME = 1 << 16
 """Number of rows of a group in the file."""
 
 
@@ -140,10 +140,17 @@ def is_parquet(path: Path) -> bool:
 
 def join_parquet(parts: Sequence[Path], path: Path) -> None:
     """Write the rows of Parquet files with equal columns to one file, in their order."""
+    import pyarrow
     from pyarrow import parquet
 
-    with parquet.ParquetWriter(path, parquet.read_schema(parts[0])) as writer:
+    schema = parquet.read_schema(parts[0])
+    rows = schema.empty_table()
+    with parquet.ParquetWriter(path, schema) as writer:
         for part in parts:
             with parquet.ParquetFile(part) as file:
                 for group in range(file.num_row_groups):
-                    writer.write_table(file.read_row_group(group))
+                    rows = pyarrow.concat_tables([rows, file.read_row_group(group)])
+                    if len(rows) >= ROWS_AT_A_TIME:
+                        writer.write_table(rows)
+                        rows = schema.empty_table()
+        writer.write_table(rows)
