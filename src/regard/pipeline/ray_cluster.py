@@ -80,7 +80,7 @@ def _own_signals() -> Iterator[None]:
         signal.signal(signal.SIGTERM, handler)
 
 
-def check_node(num_cpus: float, num_gpus: float, purpose: str, remedy: str) -> None:
+def check_node(num_cpus: int, num_gpus: float, purpose: str, remedy: str) -> None:
     """Raise a UserError unless a node of the connected cluster has these resources. The remedy
     names the options to lower."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -89,7 +89,7 @@ def check_node(num_cpus: float, num_gpus: float, purpose: str, remedy: str) -> N
             f"{node.get('CPU', 0):g} CPUs and {node.get('GPU', 0):g} GPUs" for node in nodes
         )
         raise UserError(
-            f"no node of the Ray cluster has {num_cpus:g} CPUs and {num_gpus:g} GPUs for "
+            f"no node of the Ray cluster has {num_cpus} CPUs and {num_gpus:g} GPUs for "
             f"{purpose}; its nodes have: {largest}. Lower {remedy}"
         )
 
