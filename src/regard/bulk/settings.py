@@ -15,8 +15,9 @@ from regard.runs.file_digests import digests_of
 from regard.runs.folder import RunFolder
 from regard.version import VERSION
 
-OWN = ("bulk", "run", "ensemble", "file", "pairs", "target_path", "images")
-"""Options that are not compared: workers may change, and inputs have digests."""
+OWN = ("bulk", "run", "ensemble", "file", "pairs", "target_path", "images", "output")
+"""Options that are not compared: workers may change, runs and inputs have digests, and the output
+names the folder of the chunks."""
 Settings = dict[str, Any]
 """Values by the name of the setting, as JSON has them."""
 

@@ -26,7 +26,7 @@ CLI_DEFAULT = re.compile(r" \(default: ([^()]*)\)")
 """Default of a command's option in its docstring, such as (default: print them)."""
 REQUIRED = "required"
 RECIPE = "(default: run's recipe)"
-NAMES = {"target": "TEXT", "about": "TEXT"}
+NAMES = {"target": "TEXT", "about": "TEXT", "shard": "I/N", "cluster": "ADDRESS"}
 """Placeholders of options whose value is no name."""
 POSITIONAL = get_args(tyro.conf.Positional[int])[1]
 REPEATED = get_args(tyro.conf.UseAppendAction[int])[1]
