@@ -195,7 +195,15 @@ def test_captions_of_scenes_are_scored_by_truth(run, capsys):
     assert len({line.index(".") for line in out.splitlines()[1:]}) == 1
     (entry,) = json.loads((run / "results.json").read_text())["test.tsv"]
     assert entry["scores"][-1]["signature"] == "scenes:1"
-    assert set(entry) == {"num_pairs", "search", "scores", "outputs", "left_out", "slices"}
+    assert set(entry) == {
+        "num_pairs",
+        "search",
+        "scores",
+        "outputs",
+        "left_out",
+        "slices",
+        "environment",
+    }
 
 
 def test_captions_of_image_files_are_scored_by_references(run, tmp_path, capsys):

@@ -208,7 +208,13 @@ def test_evaluation_prints_accuracy_and_the_confusion_table(run, data, capsys):
     assert "Predicted: person" in again[1]
     results = json.loads((run / "results.json").read_text())
     assert {"test.tsv", str(data / "test.csv")} <= set(results)
-    assert set(results["test.tsv"][0]) == {"num_pairs", "scores", "outputs", "slices"}
+    assert set(results["test.tsv"][0]) == {
+        "num_pairs",
+        "scores",
+        "outputs",
+        "slices",
+        "environment",
+    }
 
 
 def test_scores_on_the_training_file_are_marked(run, data, capsys):

@@ -18,6 +18,7 @@ from regard.cli.output import warn
 from regard.data.examples import Pair
 from regard.data.files.lines import LeftOut, LineProblem
 from regard.memory_policy import pause_collection
+from regard.runs.ensemble import all_members
 from regard.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -66,16 +67,16 @@ def run(arguments: list[str]) -> int:
     with pause_collection():
         from regard.tasks.translation.model import MAX_SCORED
 
+    runs = all_members((options.run, *options.ensemble))
     job = ScoreJob(options)
     if options.bulk.cluster is not None:
-        runs = (options.run, *options.ensemble)
         cluster = ClusterRun("score", options, runs, inputs, (options.output, options.trace))
         faults = ScoreFaults.of(cluster.of_items(job, job.items(), PAIRS_AT_A_TIME))
     else:
         scoring = job.open()
         part = part_of(options.bulk, "", None, scoring.lines)
         faults = scoring.score(part, options)
-    longest = RunFolder(options.run).experiment().search.max_source or MAX_SCORED
+    longest = RunFolder(runs[0]).experiment().search.max_source or MAX_SCORED
     faults.warn(longest)
     return 1 if faults.refused else 0
 

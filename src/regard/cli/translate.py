@@ -21,6 +21,7 @@ from regard.config.checks import BeamSize
 from regard.errors import UserError
 from regard.memory_policy import pause_collection
 from regard.names import LinkUnit
+from regard.runs.ensemble import all_members
 from regard.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ def _run_on_cluster(options: Options) -> int:
     from regard.tasks.arguments import sections_of
     from regard.tasks.translation.model import max_source_of
 
-    data, _ = sections_of(RunFolder(options.run).experiment(), DataConfig, str(options.run))
+    runs = all_members((options.run, *options.ensemble))
+    data, _ = sections_of(RunFolder(runs[0]).experiment(), DataConfig, str(runs[0]))
     table = find_table(options, data)
     _check_table_options(options, table)
     encoding = ""
@@ -127,7 +129,7 @@ def _run_on_cluster(options: Options) -> int:
     cluster = ClusterRun(
         "translate",
         options,
-        runs=(options.run, *options.ensemble),
+        runs=runs,
         inputs=(options.file, options.search.lexicon),
         outputs=(options.output, options.alignments, options.trace),
     )
