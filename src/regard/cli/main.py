@@ -28,6 +28,7 @@ COMMANDS = {
     "compare": "compare runs: scores over seeds, and significance",
     "score": "compute log probabilities of given targets",
     "plot": "draw the attention of an output",
+    "serve": "serve runs over HTTP",
     "export": "convert a run for onnxruntime or CTranslate2",
     "average": "average the weights of several runs",
     "reproduce": "train a run again, and compare the weights",

@@ -7,8 +7,10 @@ name the file.
 
 from __future__ import annotations
 
+import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -32,6 +34,9 @@ MAX_DRAFT = 4
 """Largest factor by which a baseline JPEG may exceed the bound of pixels. Such a file is decoded at
 a half, a quarter or an eighth of its size."""
 ROWS_AT_A_TIME = 256
+RECEIVED = ("BMP", "GIF", "JPEG", "PNG", "WEBP")
+"""Formats of images that come from other machines. Pillow reads more formats, some of them by other
+programs."""
 
 
 class ImageError(UserError):
@@ -59,6 +64,25 @@ def read_proportional(
     return _read(source, fit, max_pixels)
 
 
+def decode_image(
+    content: bytes, name: str, size: int, max_pixels: int = MAX_PIXELS
+) -> UInt8[np.ndarray, "channel height width"]:
+    """Decode an image of a format in `RECEIVED`. Size and colours as in `read_image`. ImageError
+    with this name if it cannot be decoded."""
+    from PIL import UnidentifiedImageError
+
+    file = io.BytesIO(content)
+    with _one_line(name):
+        try:
+            image = _decoded(file, name, lambda _: (size, size), max_pixels, RECEIVED)
+        except UnidentifiedImageError as error:
+            formats = ", ".join(RECEIVED)
+            raise ImageError(
+                f"cannot read the image {name}: expected one of the formats {formats}"
+            ) from error
+    return _channels_first(image)
+
+
 def _read(
     source: str, fit: Callable[[Image], tuple[int, int]], max_pixels: int
 ) -> UInt8[np.ndarray, "channel height width"]:
@@ -68,25 +92,43 @@ def _read(
     except UserError as error:
         message = str(error).replace("cannot read ", "cannot read the image ", 1)
         raise ImageError(message) from error
+    with _one_line(source):
+        image = _decoded(str(path), str(path), fit, max_pixels)
+    return _channels_first(image)
+
+
+@contextmanager
+def _one_line(name: str) -> Iterator[None]:
+    """Turn any exception of Pillow into an ImageError with the name of the image."""
     try:
-        image = _decoded(str(path), fit, max_pixels)
+        yield
     except ImageError:
         raise
     except Exception as error:  # Pillow's plug-ins raise exceptions of any type
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise ImageError(
-            f"cannot read the image {source}: {reason or type(error).__name__}"
+            f"cannot read the image {name}: {reason or type(error).__name__}"
         ) from error
+
+
+def _channels_first(image: Image) -> UInt8[np.ndarray, "channel height width"]:
     return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
 
 
-def _decoded(source: str, fit: Callable[[Image], tuple[int, int]], max_pixels: int) -> Image:
-    """Decode an image to RGB at the size that `fit` returns. Any exception of Pillow."""
+def _decoded(
+    file: str | io.BytesIO,
+    name: str,
+    fit: Callable[[Image], tuple[int, int]],
+    max_pixels: int,
+    formats: Sequence[str] | None = None,
+) -> Image:
+    """Decode an image to RGB at the size that `fit` returns. Any exception of Pillow. `formats` are
+    Pillow's names of the formats that are decoded; None for all."""
     from PIL import ImageOps
 
     image_library = _pillow()
-    with image_library.open(source) as opened:
-        _bound(opened, source, max_pixels)
+    with image_library.open(file, formats=formats) as opened:
+        _bound(opened, name, max_pixels)
         image = _eight_bits(ImageOps.exif_transpose(opened))
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")

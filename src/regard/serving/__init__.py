@@ -1,0 +1,1 @@
+"""Service of runs over HTTP: texts and images in, texts, labels and attention out."""

@@ -1,0 +1,159 @@
+"""The outermost layer of the service: each request's identifier, log line, metrics and errors, and
+the checks of Host and token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+import re
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from regard.serving.errors import NOTHING, ClientGoneError, RequestError
+from regard.serving.logs import log_error, log_event
+from regard.serving.metrics import UNKNOWN_ROUTE
+from regard.serving.service import Access, Service
+
+IDENTIFIER = re.compile(r"[\w.-]{1,64}", re.ASCII)
+"""Identifiers of requests that are taken from the header X-Request-ID."""
+OPEN_PATHS = ("/health", "/ready")
+"""Paths that need no token."""
+CLIENT_GONE = 499
+"""Status in logs and metrics of a request whose client closed the connection."""
+MAX_PATH = 200
+"""Largest number of characters of a path in a log line."""
+
+
+@dataclass
+class RequestRecord:
+    """Facts of a request for its log line. The layers below fill them in."""
+
+    identifier: str
+    began: float = field(default_factory=time.monotonic)
+    route: str = UNKNOWN_ROUTE
+    """Path as in the API document."""
+    num_texts: int | None = None
+    queue_seconds: float | None = None
+    status: int = CLIENT_GONE
+    has_started: bool = False
+    """Whether the response has started."""
+
+
+class RequestLayer:
+    """ASGI application around another one."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app = app
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, and count and log it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        identifier = headers.get("x-request-id", "")
+        if not IDENTIFIER.fullmatch(identifier):
+            identifier = uuid.uuid4().hex
+        record = scope["regard"] = RequestRecord(identifier)
+        scope["app"] = self  # so that the router raises a HTTPException for a wrong method
+
+        async def send_response(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                record.status, record.has_started = message["status"], True
+                MutableHeaders(scope=message)["X-Request-ID"] = identifier
+            await send(message)
+
+        try:
+            check_host(headers.getlist("host"), self._service.access)
+            if scope["path"] not in OPEN_PATHS:
+                check_token(headers.get("authorization", ""), self._service.access)
+            await self._app(scope, receive, send_response)
+        except RequestError as error:
+            response = error_response(error.status, str(error), error.headers)
+            await response(scope, receive, send_response)
+        except HTTPException as error:
+            message = f"{error.detail.lower()}: expected {(error.headers or NOTHING).get('Allow')}"
+            response = error_response(error.status_code, message, error.headers or NOTHING)
+            await response(scope, receive, send_response)
+        except ClientGoneError:
+            pass
+        except Exception as error:  # noqa: BLE001 - logged, and status 500
+            log_error(error, id=identifier)
+            if not record.has_started:
+                await error_response(500, "internal error")(scope, receive, send_response)
+        finally:
+            self._log(record, scope)
+
+    def _log(self, record: RequestRecord, scope: Scope) -> None:
+        seconds = time.monotonic() - record.began
+        self._service.metrics.add_request(record.route, record.status, seconds)
+        client = scope.get("client")
+        facts = {
+            "id": record.identifier,
+            "client": client[0] if client else None,
+            "method": scope["method"],
+            "path": scope["path"][:MAX_PATH],
+            "status": record.status,
+            "seconds": round(seconds, 4),
+        }
+        if record.num_texts is not None:
+            facts["texts"] = record.num_texts
+        if record.queue_seconds is not None:
+            facts["queue_seconds"] = round(record.queue_seconds, 4)
+        log_event("request", **facts)
+
+
+def error_response(status: int, message: str, headers: Mapping[str, str] = NOTHING) -> Response:
+    """Return the response of an error: a JSON object with the message."""
+    content = json.dumps({"error": message}).encode()
+    return Response(content, status, dict(headers), "application/json")
+
+
+def check_host(hosts: list[str], access: Access) -> None:
+    """Raise a RequestError (400) unless the header Host is localhost, an IP address, or an allowed
+    name. So no page on the web can reach the service by a name that it resolves to this
+    machine."""
+    name = _host_name(hosts[0]) if len(hosts) == 1 else ""
+    allowed = {"localhost", *(host.lower() for host in access.hosts)}
+    if name not in allowed and not _is_address(name):
+        raise RequestError(400, "this service has another name than the header Host")
+
+
+def _host_name(host: str) -> str:
+    """Return the name of a header Host without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower().removesuffix(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def check_token(authorization: str, access: Access) -> None:
+    """Raise a RequestError (401) unless the header has the token of the service. The comparison
+    takes the same time for all tokens of one length."""
+    if access.token is None:
+        return
+    scheme, _, token = authorization.partition(" ")
+    expected = access.token.encode()
+    is_equal = hmac.compare_digest(token.strip().encode("latin-1", "replace"), expected)
+    if scheme.lower() != "bearer" or not is_equal:
+        raise RequestError(
+            401,
+            "the header Authorization has no valid token: expected Bearer TOKEN",
+            {"WWW-Authenticate": "Bearer"},
+        )

@@ -1,0 +1,227 @@
+"""Verbs of loaded models: lengths of texts, and results of a batch as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from regard.serving.errors import RequestError
+from regard.serving.verbs import Settings
+
+if TYPE_CHECKING:
+    from regard.pipeline.load import Model
+    from regard.tasks.captioning.model import CaptionModel
+    from regard.tasks.classification.model import ClassificationModel
+    from regard.tasks.generation import GeneratedText
+    from regard.tasks.tracing import LazyTrace
+    from regard.tasks.translation.model import TranslationModel
+
+Result = str | Exception
+"""Result of one text as a JSON object, or the reason why it has none."""
+
+
+@runtime_checkable
+class Operation(Protocol):
+    """A verb of a loaded model. One thread at a time calls it."""
+
+    def lengths(self, items: Sequence[Any]) -> list[int]:
+        """Return the number of source tokens of each text, pair or image."""
+
+    def run(self, items: Sequence[Any], settings: Settings) -> Sequence[Result]:
+        """Return a result for each text, pair or image. An error that is raised belongs to one of
+        them, or to the settings."""
+
+
+@dataclass(frozen=True)
+class Translate:
+    """Translation of texts."""
+
+    model: TranslationModel
+    max_numbers: int
+    """Largest number of weights and scores of one text's attention."""
+
+    def lengths(self, items: Sequence[str]) -> list[int]:
+        return _source_lengths(self.model, items)
+
+    def run(self, items: Sequence[str], settings: Settings) -> list[Result]:
+        translations = self.model.translate(
+            items,
+            search=settings.search,
+            num_best=settings.num_best,
+            attention=settings.attention,
+        )
+        longest = self.model.max_source(settings.search)
+        return [
+            _too_long(longest)
+            if translation.is_refused
+            else _json(
+                {
+                    **_texts(translation),
+                    "is_long": translation.is_long,
+                    "unknown": translation.unknown,
+                },
+                translation.lazy_trace,
+                self.max_numbers,
+            )
+            for translation in translations
+        ]
+
+
+@dataclass(frozen=True)
+class Score:
+    """Log probabilities of given targets."""
+
+    model: TranslationModel
+    max_numbers: int
+
+    def lengths(self, items: Sequence[tuple[str, str]]) -> list[int]:
+        sources = _source_lengths(self.model, [source for source, _ in items])
+        targets = self.model.tokenizers.target.encode_batch([target for _, target in items])
+        return [max(source, len(target)) for source, target in zip(sources, targets, strict=True)]
+
+    def run(self, items: Sequence[tuple[str, str]], settings: Settings) -> list[Result]:
+        from regard.tasks.translation.model import MAX_SCORED
+
+        scored = self.model.score(items, attention=settings.attention)
+        longest = self.model.experiment.search.max_source or MAX_SCORED
+        return [
+            _too_long(longest)
+            if target.is_refused
+            else _json(
+                {"score": _number(target.score)},
+                target.lazy_trace if settings.attention else None,
+                self.max_numbers,
+            )
+            for target in scored
+        ]
+
+
+@dataclass(frozen=True)
+class Classify:
+    """Prediction of labels or numbers."""
+
+    model: ClassificationModel
+    max_numbers: int
+
+    def lengths(self, items: Sequence[str]) -> list[int]:
+        filled = [text for text in items if text.strip()]
+        lengths = iter(map(len, self.model.inputs.reader.encode(filled)))
+        return [next(lengths) if text.strip() else 0 for text in items]
+
+    def run(self, items: Sequence[str], settings: Settings) -> list[Result]:
+        return [
+            _json(
+                {
+                    "text": prediction.text,
+                    "probabilities": [
+                        {"label": label, "probability": min(probability, 1.0)}
+                        for label, probability in prediction.probabilities
+                    ],
+                    "is_long": prediction.is_long,
+                    "unknown": prediction.unknown,
+                },
+                prediction.lazy_trace,
+                self.max_numbers,
+            )
+            for prediction in self.model.classify(items, attention=settings.attention)
+        ]
+
+
+@dataclass(frozen=True)
+class Caption:
+    """Captions of images, which are the bytes of image files."""
+
+    model: CaptionModel
+    max_numbers: int
+
+    def lengths(self, items: Sequence[bytes]) -> list[int]:
+        return [1] * len(items)
+
+    def run(self, items: Sequence[bytes], settings: Settings) -> list[Result]:
+        from regard.data.images.images import ImageError, decode_image
+
+        sources = self.model.sources
+        results: list[Result] = []
+        decoded = []
+        for content in items:
+            try:
+                decoded.append(decode_image(content, "image", sources.side, sources.max_pixels))
+                results.append("")
+            except ImageError as error:
+                results.append(error)
+        contents = sources.features_of(decoded) if decoded else ()
+        captions = iter(
+            self.model.generate(
+                [("image", content) for content in contents],
+                search=settings.search,
+                num_best=settings.num_best,
+                attention=settings.attention,
+            )
+        )
+        return [
+            result if isinstance(result, Exception) else self._json_of(next(captions))
+            for result in results
+        ]
+
+    def _json_of(self, caption: GeneratedText) -> Result:
+        return _json(_texts(caption), caption.lazy_trace, self.max_numbers)
+
+
+def operations_of(model: Model, max_numbers: int) -> Mapping[str, Operation]:
+    """Return the operations of a model by the names of their verbs. `max_numbers` is the largest
+    number of weights and scores of one text's attention."""
+    from regard.tasks.captioning.model import CaptionModel
+    from regard.tasks.translation.model import TranslationModel
+
+    if isinstance(model, TranslationModel):
+        return {"translate": Translate(model, max_numbers), "score": Score(model, max_numbers)}
+    if isinstance(model, CaptionModel):
+        return {"caption": Caption(model, max_numbers)}
+    return {"classify": Classify(model, max_numbers)}
+
+
+def _source_lengths(model: TranslationModel, texts: Sequence[str]) -> list[int]:
+    filled = [text for text in texts if text.strip()]
+    lengths = iter(map(len, model.tokenizers.source.encode_batch(filled)))
+    return [next(lengths) if text.strip() else 0 for text in texts]
+
+
+def _texts(generated: GeneratedText) -> dict[str, Any]:
+    """Return the fields of a generated text and its alternatives."""
+    return {
+        "text": generated.text,
+        "score": _number(generated.score),
+        "alternatives": [
+            {"text": alternative.text, "score": _number(alternative.score)}
+            for alternative in generated.alternatives
+        ],
+    }
+
+
+def _json(fields: Mapping[str, Any], trace: LazyTrace | None, max_numbers: int) -> Result:
+    """Return the fields and the trace as JSON. A RequestError if the trace is too large."""
+    text = json.dumps(fields, ensure_ascii=False, allow_nan=False)
+    if trace is None:
+        return f'{text[:-1]}, "trace": null}}'
+    size = sum(block.weights.size * (1 if block.scores is None else 2) for block in trace.maps)
+    if size > max_numbers:
+        return RequestError(
+            422,
+            f"the attention has {size:,} numbers: expected at most {max_numbers:,}; send a shorter "
+            "text, or leave attention out",
+        )
+    return f'{text[:-1]}, "trace": {trace.full.to_json()}}}'
+
+
+def _too_long(longest: int) -> RequestError:
+    return RequestError(
+        422, f"more tokens than the model reads (search.max_source is {longest}): split the text"
+    )
+
+
+def _number(value: float) -> float | None:
+    """Return a number that JSON has: null for NaN and infinity."""
+    return value if math.isfinite(value) else None

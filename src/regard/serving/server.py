@@ -1,0 +1,116 @@
+"""Server of a service: uvicorn on a socket, with a shutdown that finishes accepted requests."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from regard.errors import UserError
+from regard.serving.app import build_app
+from regard.serving.logs import log_event
+from regard.serving.service import Service
+
+MAX_CONNECTIONS = 1000
+"""Largest number of open connections. The server answers further ones with status 503."""
+KEEP_ALIVE_SECONDS = 15
+MAX_HEADER_BYTES = 1 << 16
+SPARE_SECONDS = 2
+"""Time after `Limits.drain` in which the responses with status 503 are sent."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at a host and a port; port 0 is a free port. UserError if the
+    address is not one of this machine, or if another program has the port."""
+    try:
+        family, *_, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+        except OSError:
+            bound.close()
+            raise
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(
+            f"cannot listen at {host} port {port}: {reason.lower()}; name another --host or --port"
+        ) from error
+    return bound
+
+
+def url_of(bound: socket.socket) -> str:
+    """Return the address of a socket for a client."""
+    host, port, *_ = bound.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(service: Service, bound: socket.socket) -> bool:
+    """Serve until SIGTERM or Ctrl-C; then finish the accepted requests. Return whether the worker
+    has ended too. The error of a model that cannot be loaded is raised."""
+    limits = service.limits
+    config = uvicorn.Config(
+        build_app(service),
+        loop="asyncio",
+        http="h11",  # its memory for the headers of a request is bounded
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(limits.drain) + SPARE_SECONDS,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+    )
+    server = _Server(config, service)
+    server.run([bound])
+    if service.worker.error is not None:
+        raise service.worker.error
+    return service.worker.close(0)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server. The process exits with status 0 after a signal, and open requests are
+    answered before."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        service.end_server = self.end
+
+    def end(self) -> None:
+        """End the server as a signal does."""
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle SIGTERM and SIGINT until the block ends. uvicorn would raise them again."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signals = signal.SIGTERM, signal.SIGINT
+        handlers = {number: signal.signal(number, self.handle_exit) for number in signals}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the socket, and wait until all open requests are answered."""
+        self._service.stop()
+        log_event("shutting down", open_texts=self._service.worker.num_texts)
+        timer = asyncio.get_running_loop().call_later(
+            self._service.limits.drain, self._service.abort
+        )
+        await super().shutdown(sockets)
+        timer.cancel()
+        log_event("shut down")
