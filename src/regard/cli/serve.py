@@ -114,7 +114,7 @@ def run(arguments: list[str]) -> int:
     runs = served_runs(options.runs, options.device, limits)
     hosts = (*options.allowed_host, options.host)
     service = Service(runs, limits, Access(token, hosts))
-    with server.bind(options.host, options.port) as bound:
+    with server.listen(options.host, options.port) as bound:
         if token is None and options.host not in LOOPBACK:
             warn(
                 f"--host {options.host}: every machine that reaches it can send requests; set a "

@@ -19,14 +19,17 @@ from regard.serving.service import Service
 MAX_CONNECTIONS = 1000
 """Largest number of open connections. The server answers further ones with status 503."""
 KEEP_ALIVE_SECONDS = 15
+BACKLOG = 1024
+"""Largest number of connections that wait to be accepted."""
 MAX_HEADER_BYTES = 1 << 16
 SPARE_SECONDS = 2
 """Time after `Limits.drain` in which the responses with status 503 are sent."""
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at a host and a port; port 0 is a free port. UserError if the
-    address is not one of this machine, or if another program has the port."""
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at a host and a port; port 0 is a free port. Connections wait
+    until the server starts. UserError if the address is not one of this machine, or if another
+    program has the port."""
     try:
         family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -35,6 +38,7 @@ def bind(host: str, port: int) -> socket.socket:
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind(address)
+            bound.listen(BACKLOG)
         except OSError:
             bound.close()
             raise
@@ -65,6 +69,7 @@ def serve(service: Service, bound: socket.socket) -> bool:
         log_config=None,
         access_log=False,
         server_header=False,
+        backlog=BACKLOG,
         limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(limits.drain) + SPARE_SECONDS,
@@ -74,7 +79,7 @@ def serve(service: Service, bound: socket.socket) -> bool:
     server.run([bound])
     if service.worker.error is not None:
         raise service.worker.error
-    return service.worker.close(0)
+    return service.worker.close(0.0)
 
 
 class _Server(uvicorn.Server):

@@ -267,11 +267,12 @@ def _single_result(operation: Operation, item: Any, settings: Settings) -> Resul
 def _placed(error: Exception, job: Job, index: int) -> Exception:
     """Return an error that the client can correct with the place of its text. Others are
     unchanged."""
-    from regard.tasks.generation import NotFiniteError
-
     place = f"{job.place}[{index}]"
     if isinstance(error, RequestError):
         return RequestError(error.status, f"{place}: {error}", error.headers)
-    if isinstance(error, UserError) and not isinstance(error, NotFiniteError):
-        return RequestError(422, f"{place}: {error}")
+    if isinstance(error, UserError):
+        from regard.tasks.generation import NotFiniteError
+
+        if not isinstance(error, NotFiniteError):
+            return RequestError(422, f"{place}: {error}")
     return error

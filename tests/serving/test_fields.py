@@ -1,0 +1,204 @@
+"""Bodies of requests: each is read, or rejected with one line, and the schema says which."""
+
+import json
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.config import SearchConfig
+from regard.serving.errors import RequestError
+from regard.serving.fields import read_object, typed_values
+from regard.serving.limits import Limits
+from regard.serving.openapi import _body_schema
+from regard.serving.verbs import VERBS
+
+LIMITS = Limits(texts=3, characters=11, beam=5, max_length=7)
+
+
+def read(verb, values):
+    return VERBS[verb].read(values, SearchConfig(), LIMITS)
+
+
+def rejected(verb, values):
+    with pytest.raises(RequestError) as caught:
+        read(verb, values)
+    assert caught.value.status == 422
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "the body is not valid JSON: Expecting value"),
+        (b"{", "the body is not valid JSON"),
+        (b"\xff\xfe{\0}\0", "the body is not UTF-8 at byte 0"),
+        (b"\xef\xbb\xbf{}", "the body is not valid JSON"),
+        (b'{"a": NaN}', "the body is not valid JSON: NaN is no JSON number"),
+        (b'{"a": -Infinity}', "the body is not valid JSON: -Infinity is no JSON number"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "the body is not valid JSON: Exceeds the limit"),
+        (b"[" * 100_000, "the body is nested too deeply"),
+        (b'{"a":' * 100_000, "the body is nested too deeply"),
+        (b'{"a": 1, "a": 2}', "the body is not valid JSON: an object has two fields of one name"),
+    ],
+)
+def test_a_body_that_is_no_json_has_status_400(body, message):
+    with pytest.raises(RequestError) as caught:
+        read_object(body)
+    assert caught.value.status == 400
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b"3", b'"text"', b"true", b"1e999"])
+def test_a_body_that_is_no_object_has_status_422(body):
+    with pytest.raises(RequestError, match="expected a JSON object") as caught:
+        read_object(body)
+    assert caught.value.status == 422
+
+
+@pytest.mark.parametrize(
+    ("verb", "values", "message"),
+    [
+        ("translate", {}, "the field texts is missing"),
+        ("translate", {"text": ["a"]}, "unknown field 'text': did you mean texts?"),
+        ("translate", {"texts": "a"}, "texts is 'a': expected a list of texts"),
+        ("translate", {"texts": None}, "texts is null: expected a list of texts"),
+        ("translate", {"texts": []}, "texts has 0 texts: expected 1 to 3 in a request"),
+        ("translate", {"texts": ["a"] * 4}, "texts has 4 texts: expected 1 to 3 in a request"),
+        ("translate", {"texts": ["a", 3]}, "texts[1] is 3: expected a text"),
+        ("translate", {"texts": ["a", ["b"]]}, "texts[1] is a list: expected a text"),
+        (
+            "translate",
+            {"texts": ["a" * 12]},
+            "texts[0] has 12 characters: expected at most 11; split the text",
+        ),
+        ("translate", {"texts": ["\ud800"]}, "texts[0] has half of a surrogate pair: correct it"),
+        (
+            "translate",
+            {"texts": ["a"], "beam": 0},
+            "beam is 0: expected a whole number from 1 to 5",
+        ),
+        (
+            "translate",
+            {"texts": ["a"], "beam": 6},
+            "beam is 6: expected a whole number from 1 to 5",
+        ),
+        (
+            "translate",
+            {"texts": ["a"], "beam": True},
+            "beam is true: expected a whole number from 1 to 5",
+        ),
+        (
+            "translate",
+            {"texts": ["a"], "beam": 1.5},
+            "beam is 1.5: expected a whole number from 1 to 5",
+        ),
+        (
+            "translate",
+            {"texts": ["a"], "beam": float("inf")},
+            "beam is inf: expected a whole number from 1 to 5",
+        ),
+        (
+            "translate",
+            {"texts": ["a"], "nbest": "2"},
+            "nbest is '2': expected a whole number from 1 to 5",
+        ),
+        (
+            "translate",
+            {"texts": ["a"], "max_length": 10**400},
+            "max_length is a number of thousands of digits",
+        ),
+        (
+            "translate",
+            {"texts": ["a"], "attention": 1},
+            "attention is 1: expected true or false",
+        ),
+        ("classify", {"texts": ["a"], "beam": 1}, "unknown field 'beam': expected texts"),
+        ("score", {"pairs": ["a"]}, "pairs[0] is 'a': expected an object with the fields source"),
+        ("score", {"pairs": [{"source": "a"}]}, "pairs[0] is an object: expected an object with"),
+        (
+            "score",
+            {"pairs": [{"source": "a", "target": None}]},
+            "pairs[0].target is null: expected a text",
+        ),
+        ("caption", {"images": ["%"]}, "images[0] is '%': expected an image in base64"),
+        ("caption", {"images": ["aé"]}, "images[0] is 'a\\xe9': expected an image in base64"),
+        ("caption", {"images": [3]}, "images[0] is 3: expected an image in base64"),
+    ],
+)
+def test_an_invalid_value_is_one_line(verb, values, message):
+    if values.get("max_length") == 10**400:
+        message = "max_length is 1000"
+    line = rejected(verb, values)
+    assert line.startswith(message)
+    assert "\n" not in line
+    assert len(line) < 200
+
+
+def test_options_change_the_search_of_the_run():
+    items, settings = read("translate", {"texts": ["a"], "beam": 2.0, "max_length": 4})
+    assert items == ("a",)
+    assert (settings.search.beam, settings.search.max_length) == (2, 4)
+    assert (settings.num_best, settings.attention) == (1, False)
+
+
+def test_options_that_contradict_the_run_are_rejected():
+    with pytest.raises(RequestError, match=r"search\.min_length is 5") as caught:
+        VERBS["translate"].read(
+            {"texts": ["a"], "max_length": 4}, SearchConfig(min_length=5), LIMITS
+        )
+    assert caught.value.status == 422
+
+
+def test_parameters_of_a_query_are_typed():
+    pairs = [("beam", "3"), ("attention", "true"), ("other", "false"), ("name", "a")]
+    assert typed_values(pairs) == {"beam": 3, "attention": True, "other": False, "name": "a"}
+    with pytest.raises(RequestError, match="the parameter 'beam' comes twice"):
+        typed_values([("beam", "3"), ("beam", "3")])
+
+
+def error_of(function, *arguments):
+    """Return the error of a request, or None."""
+    try:
+        function(*arguments)
+    except RequestError as error:
+        return error
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=15),
+    lambda values: (
+        st.lists(values, max_size=4)
+        | st.dictionaries(st.sampled_from(["source", "target", "x"]), values, max_size=3)
+    ),
+    max_leaves=6,
+)
+NAMES = st.sampled_from(["texts", "pairs", "images", "beam", "nbest", "max_length", "attention"])
+NEARLY = st.fixed_dictionaries(
+    {"texts": st.lists(st.text(max_size=12), max_size=4)},
+    optional={
+        "beam": st.integers(-1, 7) | st.floats(0, 6),
+        "nbest": st.integers(0, 6),
+        "attention": st.booleans() | st.integers(0, 1),
+    },
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(sorted(VERBS)), st.dictionaries(NAMES, VALUES, max_size=3) | NEARLY)
+def test_the_schema_accepts_what_the_service_reads(verb, values):
+    """For all bodies: a body is valid by the document if and only if it is read. The schema knows
+    neither base64 nor surrogates."""
+    schema = _body_schema(VERBS[verb].fields(LIMITS))
+    is_valid = jsonschema.Draft202012Validator(schema).is_valid(values)
+    error = error_of(read, verb, values)
+    assert error is None or (error.status == 422 and "\n" not in str(error))
+    assert is_valid == (error is None) or "base64" in str(error) or "surrogate" in str(error)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=40) | VALUES.map(lambda value: json.dumps(value).encode()))
+def test_any_body_is_read_or_rejected(body):
+    error = error_of(read_object, body)
+    assert error is None or error.status in (400, 422)

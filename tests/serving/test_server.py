@@ -1,0 +1,179 @@
+"""The server: a real process that is terminated, and requests of all kinds by schemathesis."""
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from contextlib import closing, suppress
+from urllib.parse import urlsplit
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+
+from regard.errors import UserError
+from regard.serving.limits import Limits
+from regard.serving.server import listen
+from regard.serving.service import Service, served_runs
+from tests.serving.services import RUNS, SECONDS, Fake, fake_run, listening, service_of
+
+NUM_CLIENTS = 12
+
+
+def post(url, body, seconds=SECONDS):
+    request = urllib.request.Request(
+        url, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=seconds) as response:
+        return json.loads(response.read())
+
+
+def metric(url, name):
+    with urllib.request.urlopen(f"{url}/metrics", timeout=SECONDS) as response:
+        lines = response.read().decode().splitlines()
+    (value,) = [line.split()[1] for line in lines if line.startswith(f"{name} ")]
+    return float(value)
+
+
+@pytest.fixture
+def process():
+    """The command in a process of its own, with its address."""
+    command = ["serve", RUNS / "transformer", RUNS / "classifier", "--port", "0"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "regard", *map(str, command), "--batch-texts", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("transformer, classifier at http://127.0.0.1:")
+            url = line.split()[3]
+            ready = json.loads(process.stderr.readline())
+            assert (ready["event"], ready["runs"]) == ("ready", ["transformer", "classifier"])
+            yield process, url
+        finally:
+            process.kill()
+
+
+def test_requests_that_wait_at_sigterm_are_answered_and_the_status_is_0(process):
+    process, url = process
+    results, threads = [], []
+    path = f"{url}/runs/transformer/translate"
+    body = {"texts": ["a b c d b b a"], "beam": 16, "max_length": 40}
+    expected = post(path, body)
+    before = metric(url, "regard_queue_texts")
+    for _ in range(NUM_CLIENTS):
+        threads.append(threading.Thread(target=lambda: results.append(post(path, body))))
+        threads[-1].start()
+    while metric(url, "regard_queue_texts") < NUM_CLIENTS - 3:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGTERM)
+    num_done = len(results)
+    for thread in threads:
+        thread.join(SECONDS)
+    assert before == 0
+    assert num_done < NUM_CLIENTS
+    assert results == [expected] * NUM_CLIENTS
+    assert process.wait(SECONDS) == 0
+    host = urlsplit(url)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host.hostname, host.port), 5)
+    events = [json.loads(line) for line in process.stderr.read().splitlines()]
+    names = [event["event"] for event in events]
+    assert "shutting down" in names
+    assert names[-1] == "shut down"
+    assert all(event.get("status") in (200, None) for event in events)
+
+
+def test_requests_that_are_not_done_in_time_have_status_503():
+    operation = Fake()
+    operation.open.clear()
+    service = service_of(operation, drain=0.3)
+    statuses = []
+
+    def send(url):
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SECONDS)
+        with closing(connection):
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", "/translate", '{"texts": ["a"]}', headers)
+            statuses.append(connection.getresponse().status)
+
+    with listening(service) as url:
+        thread = threading.Thread(target=send, args=(url,))
+        thread.start()
+        while not operation.batches:
+            time.sleep(0.01)
+        service.end_server()
+        thread.join(SECONDS)
+        operation.open.set()
+    assert statuses == [503]
+
+
+@pytest.mark.parametrize(
+    ("host", "words"), [("nowhere.invalid", "cannot listen at nowhere.invalid"), ("203.0.113.1", "")]
+)
+def test_an_address_of_no_interface_is_one_line(host, words):
+    with pytest.raises(UserError, match="name another --host or --port") as caught:
+        listen(host, 0).close()
+    assert words in str(caught.value)
+
+
+def test_a_port_in_use_is_one_line():
+    with listen("127.0.0.1", 0) as first:
+        with pytest.raises(UserError, match="address already in use; name another"):
+            listen("127.0.0.1", first.getsockname()[1]).close()
+
+
+def test_connections_are_reused_and_large_headers_are_rejected():
+    with listening(service_of(Fake())) as url:
+        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SECONDS)
+        with closing(connection):
+            for _ in range(3):
+                connection.request("GET", "/health")
+                assert json.loads(connection.getresponse().read()) == {"status": "alive"}
+            status = 400
+            with suppress(ConnectionError):  # the server may close the connection first
+                connection.request("GET", "/health", headers={"X-Large": "x" * 2_000_000})
+                status = connection.getresponse().status
+            assert status == 400
+
+
+@pytest.mark.parametrize("runs", [("transformer",), ("classifier", "captioner")], ids=str)
+def test_requests_of_schemathesis_have_the_responses_of_the_document(runs):
+    service = Service(
+        served_runs([RUNS / run for run in runs], "cpu"),
+        Limits(texts=3, characters=20, beam=3, max_length=9),
+    )
+    with listening(service) as url:
+        document = schemathesis.openapi.from_url(f"{url}/openapi.json")
+        for operation in document.get_all_operations():
+            check_operation(operation.ok())
+
+
+def check_operation(operation):
+    strategy = operation.as_strategy() | operation.as_strategy(
+        generation_mode=schemathesis.GenerationMode.NEGATIVE
+    )
+
+    @settings(
+        max_examples=25,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def check(case):
+        case.call_and_validate()
+
+    check()
+
+
+def test_a_fake_run_is_served():
+    with listening(Service([fake_run(Fake())])) as url:
+        assert post(f"{url}/translate", {"texts": ["a"]})["results"][0]["text"] == "a"

@@ -1,0 +1,275 @@
+"""Batches of the worker: which texts are together, and what one text can do to the others."""
+
+import asyncio
+import json
+from itertools import chain
+
+import pytest
+
+from regard.serving.app import build_app
+from regard.serving.service import Service
+from tests.serving.services import (
+    Fake,
+    call,
+    fake_run,
+    request,
+    requests,
+    running,
+    service_of,
+    until,
+)
+
+
+def texts(*values, **options):
+    return {"texts": list(values), **options}
+
+
+async def start_blocked(app, operation):
+    """Send a request that keeps the worker busy, and return its task."""
+    operation.open.clear()
+    task = asyncio.ensure_future(call(app, "/translate", texts("first")))
+    await until(lambda: operation.batches)
+    return task
+
+
+def run_together(operation, bodies, **limits):
+    """Send requests while the worker is busy. Return the batches after that and the responses."""
+
+    async def run():
+        service = service_of(operation, **limits)
+        async with running(service) as app:
+            first = await start_blocked(app, operation)
+            tasks = [asyncio.ensure_future(call(app, "/translate", body)) for body in bodies]
+            num_texts = 1 + sum(len(body["texts"]) for body in bodies)
+            await until(lambda: service.worker.num_texts == num_texts)
+            operation.open.set()
+            answers = await asyncio.gather(*tasks)
+            assert (await first).status == 200
+            await until(lambda: not service.worker.num_texts)
+            return operation.batches[1:], answers
+
+    return asyncio.run(run())
+
+
+def test_waiting_requests_are_one_batch_sorted_by_length():
+    bodies = [texts("ccc", "a"), texts("dddd"), texts("bb", "eeeee")]
+    batches, answers = run_together(Fake(), bodies)
+    assert batches == [["a", "bb", "ccc", "dddd", "eeeee"]]
+    for body, answer in zip(bodies, answers, strict=True):
+        assert [result["text"] for result in answer.results] == body["texts"]
+
+
+def test_a_batch_has_a_bound_of_texts_and_of_tokens_with_padding():
+    bodies = [texts(*("abcdefgh"[: n + 1] for n in range(8)))]
+    batches, _ = run_together(Fake(), bodies, batch_texts=3)
+    assert [len(batch) for batch in batches] == [3, 3, 2]
+    batches, (answer,) = run_together(Fake(), bodies, batch_tokens=9)
+    assert [[len(text) for text in batch] for batch in batches] == [
+        [1, 2, 3],
+        [4],
+        [5],
+        [6],
+        [7],
+        [8],
+    ]
+    assert [result["text"] for result in answer.results] == bodies[0]["texts"]
+
+
+def test_requests_with_different_options_are_in_different_batches():
+    bodies = [texts("a"), texts("b", beam=3), texts("c"), texts("d", beam=3)]
+    batches, answers = run_together(Fake(), bodies)
+    assert batches == [["a", "c"], ["b", "d"]]
+    assert [answer.results[0]["beam"] for answer in answers] == [1, 3, 1, 3]
+
+
+def test_the_oldest_request_is_in_the_next_batch():
+    """Requests of one kind cannot keep those of another kind waiting."""
+    bodies = [texts("a", beam=2), *[texts(f"b{n}") for n in range(20)], texts("c", beam=2)]
+    batches, _ = run_together(Fake(), bodies, batch_texts=2)
+    assert batches[0] == ["a", "c"]
+
+
+def test_runs_are_in_different_batches():
+    operations = Fake(), Fake()
+
+    async def run():
+        async with running(service_of(*operations)) as app:
+            paths = ["/runs/fake/translate", "/runs/second/translate"] * 2
+            bodies = [texts(name) for name in "abcd"]
+            return await asyncio.gather(*map(call, [app] * 4, paths, bodies))
+
+    answers = asyncio.run(run())
+    assert [answer.results[0]["text"] for answer in answers] == ["a", "b", "c", "d"]
+    assert [sorted(chain(*each.batches)) for each in operations] == [["a", "c"], ["b", "d"]]
+
+
+@pytest.mark.parametrize(("text", "status"), [("bad", 500), ("unreadable", 500)])
+def test_a_fault_in_one_text_leaves_the_other_requests(text, status, caplog):
+    _, answers = run_together(Fake(), [texts("a"), texts("b", text), texts("c", "d")])
+    assert [answer.status for answer in answers] == [200, status, 200]
+    assert answers[1].error == "internal error"
+    assert [result["text"] for result in answers[2].results] == ["c", "d"]
+    assert any(record.exc_info for record in caplog.records)
+
+
+def test_a_request_beyond_the_queue_is_rejected_and_later_ones_are_not():
+    async def run():
+        operation = Fake()
+        service = service_of(operation, queue=4, texts=3)
+        async with running(service) as app:
+            first = await start_blocked(app, operation)
+            second = asyncio.ensure_future(call(app, "/translate", texts("a", "b", "c")))
+            await until(lambda: service.worker.num_texts == 4)
+            full = await call(app, "/translate", texts("d"))
+            operation.open.set()
+            await asyncio.gather(first, second)
+            return full, await call(app, "/translate", texts("d"))
+
+    full, later = asyncio.run(run())
+    assert (full.status, full.headers["retry-after"]) == (429, "1")
+    assert full.error == "the queue has 4 texts, and its limit is 4: try again later"
+    assert later.status == 200
+
+
+def test_a_waiting_request_without_its_client_is_dropped_at_once():
+    async def run():
+        operation = Fake()
+        service = service_of(operation)
+        async with running(service) as app:
+            first = await start_blocked(app, operation)
+            gone = asyncio.Event()
+            messages = [{"type": "http.request", "body": json.dumps(texts("lost")).encode()}]
+
+            async def receive():
+                if messages:
+                    return messages.pop()
+                await gone.wait()
+                return {"type": "http.disconnect"}
+
+            lost = asyncio.ensure_future(call(app, "/translate", receive=receive))
+            await until(lambda: service.worker.num_texts == 2)
+            gone.set()
+            answer = await lost
+            assert service.worker.num_texts == 1
+            operation.open.set()
+            await first
+            return operation.batches, answer, service.metrics.page().decode()
+
+    batches, answer, metrics = asyncio.run(run())
+    assert answer.status == 499
+    assert batches == [["first"]]
+    assert 'regard_requests_total{route="/translate",status="499"} 1.0' in metrics
+
+
+def test_a_request_without_a_result_in_time_has_status_503():
+    async def run():
+        operation = Fake()
+        service = service_of(operation, seconds=0.2)
+        async with running(service) as app:
+            first = await start_blocked(app, operation)
+            second = await call(app, "/translate", texts("late"))
+            assert service.worker.num_texts == 1, "only the running batch"
+            operation.open.set()
+            answers = await first, second
+            await until(lambda: not service.worker.num_texts)
+            return operation.batches, answers
+
+    batches, answers = asyncio.run(run())
+    assert [answer.status for answer in answers] == [503, 503]
+    assert answers[0].error == "there is no result after 0.2 s: try again later"
+    assert batches == [["first"]], "a text whose time is over is not run"
+
+
+def test_an_idle_model_waits_for_its_window():
+    operation = Fake()
+    service = service_of(operation, window=300.0, batch_texts=3)
+
+    async def run():
+        async with running(service) as app:
+            tasks = []
+            for name in "abc":
+                tasks.append(asyncio.ensure_future(call(app, "/translate", texts(name))))
+                await asyncio.sleep(0.01)
+            await asyncio.gather(*tasks)
+
+    asyncio.run(run())
+    assert operation.batches == [["a", "b", "c"]], "a full batch ends the window"
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_server():
+    def load():
+        raise OSError("no weights")
+
+    async def run():
+        ended = asyncio.Event()
+        service = Service([fake_run(None, load=load)])
+        service.end_server = ended.set
+        service.worker.start()
+        await asyncio.wait_for(ended.wait(), 5)
+        service.worker.close(0.0)
+        return service
+
+    service = asyncio.run(run())
+    assert str(service.worker.error) == "no weights"
+    assert service.problem == "the models are being loaded"
+
+
+def test_many_requests_are_all_answered():
+    operation = Fake(seconds=0.001)
+    bodies = [texts(*(f"{n} {k}" for k in range(n % 5 + 1)), beam=n % 3 + 1) for n in range(150)]
+    answers = requests(service_of(operation), *bodies)
+    for body, answer in zip(bodies, answers, strict=True):
+        assert [result["text"] for result in answer.results] == body["texts"]
+    assert len(operation.batches) < 150
+
+
+def test_abort_answers_open_requests():
+    async def run():
+        operation = Fake()
+        service = service_of(operation)
+        async with running(service) as app:
+            first = await start_blocked(app, operation)
+            waiting = asyncio.ensure_future(call(app, "/translate", texts("waiting")))
+            await until(lambda: service.worker.num_texts == 2)
+            service.stop()
+            ready = await call(app, "/ready", method="GET")
+            service.abort()
+            answers = await asyncio.gather(first, waiting)
+            operation.open.set()
+            return ready, answers
+
+    ready, answers = asyncio.run(run())
+    assert (ready.status, ready.error) == (503, "the service is shutting down")
+    assert [answer.status for answer in answers] == [503, 503]
+
+
+def test_metrics_count_requests_batches_and_tokens():
+    async def run():
+        async with running(service_of(Fake())) as app:
+            await call(app, "/translate", texts("abc", "de"))
+            await call(app, "/nowhere")
+            return (await call(app, "/metrics", method="GET")).body.decode()
+
+    page = asyncio.run(run())
+    assert 'regard_requests_total{route="/translate",status="200"} 1.0' in page
+    assert 'regard_requests_total{route="unknown",status="404"} 1.0' in page
+    assert 'regard_source_tokens_total{run="fake",verb="translate"} 5.0' in page
+    assert 'regard_batch_texts_sum{run="fake",verb="translate"} 2.0' in page
+    assert "regard_queue_texts 0.0" in page
+    assert "process_resident_memory_bytes" in page
+
+
+def test_a_request_before_the_models_are_loaded_has_status_503():
+    async def run():
+        app = build_app(service_of(Fake()))
+        health, ready = [await call(app, path, method="GET") for path in ("/health", "/ready")]
+        return health, ready, await call(app, "/translate", texts("a"))
+
+    health, ready, early = asyncio.run(run())
+    assert (health.status, ready.status, early.status) == (200, 503, 503)
+    assert early.error == "the models are being loaded"
+
+
+def test_one_request():
+    answer = request(service_of(Fake()), "/translate", texts("a"))
+    assert answer.results == [{"text": "a", "beam": 1}]
