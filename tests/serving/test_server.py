@@ -116,7 +116,8 @@ def test_requests_that_are_not_done_in_time_have_status_503():
 
 
 @pytest.mark.parametrize(
-    ("host", "words"), [("nowhere.invalid", "cannot listen at nowhere.invalid"), ("203.0.113.1", "")]
+    ("host", "words"),
+    [("nowhere.invalid", "cannot listen at nowhere.invalid"), ("203.0.113.1", "")],
 )
 def test_an_address_of_no_interface_is_one_line(host, words):
     with pytest.raises(UserError, match="name another --host or --port") as caught:
@@ -125,9 +126,9 @@ def test_an_address_of_no_interface_is_one_line(host, words):
 
 
 def test_a_port_in_use_is_one_line():
-    with listen("127.0.0.1", 0) as first:
-        with pytest.raises(UserError, match="address already in use; name another"):
-            listen("127.0.0.1", first.getsockname()[1]).close()
+    refusal = pytest.raises(UserError, match="address already in use; name another")
+    with listen("127.0.0.1", 0) as first, refusal:
+        listen("127.0.0.1", first.getsockname()[1]).close()
 
 
 def test_connections_are_reused_and_large_headers_are_rejected():
@@ -144,32 +145,37 @@ def test_connections_are_reused_and_large_headers_are_rejected():
             assert status == 400
 
 
-@pytest.mark.parametrize("runs", [("transformer",), ("classifier", "captioner")], ids=str)
+@pytest.mark.parametrize("runs", [("plain",), ("classifier", "captioner")], ids=str)
 def test_requests_of_schemathesis_have_the_responses_of_the_document(runs):
+    """No image of schemathesis can be decoded, so a valid body with images can be rejected."""
     service = Service(
         served_runs([RUNS / run for run in runs], "cpu"),
         Limits(texts=3, characters=20, beam=3, max_length=9),
     )
     with listening(service) as url:
         document = schemathesis.openapi.from_url(f"{url}/openapi.json")
-        for operation in document.get_all_operations():
-            check_operation(operation.ok())
+        operations = [each.ok() for each in document.get_all_operations()]
+        for operation in operations:
+            if len(runs) > 1 or not operation.path.startswith("/runs/"):
+                check_operation(operation)
 
 
 def check_operation(operation):
+    names = ["positive_data_acceptance"] if operation.path.endswith("/caption") else []
+    excluded = schemathesis.checks.CHECKS.get_by_names(names)
     strategy = operation.as_strategy() | operation.as_strategy(
         generation_mode=schemathesis.GenerationMode.NEGATIVE
     )
 
     @settings(
-        max_examples=25,
+        max_examples=10,
         deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
     @given(strategy)
     def check(case):
-        case.call_and_validate()
+        case.call_and_validate(excluded_checks=excluded, timeout=SECONDS)
 
     check()
 

@@ -148,7 +148,8 @@ class Caption:
         decoded = []
         for content in items:
             try:
-                decoded.append(decode_image(content, "image", sources.side, sources.max_pixels))
+                name = f"({len(content):,} bytes)"
+                decoded.append(decode_image(content, name, sources.side, sources.max_pixels))
                 results.append("")
             except ImageError as error:
                 results.append(error)
