@@ -31,12 +31,18 @@ PAGE_HEADERS = {
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def build_app(service: Service) -> ASGIApp:
-    """Return the application. Its lifespan starts and ends the worker of the service."""
+def build_app(service: Service, *, waits_for_models: bool = False) -> ASGIApp:
+    """Return the application. Its lifespan starts and ends the worker of the service. If
+    `waits_for_models` is true, the lifespan starts when the models are loaded, and fails if they
+    cannot be loaded."""
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
         service.worker.start()
+        if waits_for_models:
+            await service.loaded.wait()
+            if service.worker.error is not None:
+                raise service.worker.error
         yield
         service.worker.close(CLOSE_SECONDS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -87,6 +88,8 @@ class Service:
         self.is_stopping = False
         self.end_server: Callable[[], None] = lambda: None
         """Function that ends the server. It is called if a model cannot be loaded."""
+        self.loaded = asyncio.Event()
+        """Event of the end of loading, also if that failed."""
         self.metrics = Metrics(lambda: self.worker.num_texts, lambda: self.held_bytes)
         self.worker = Worker(self._load_all, self.limits, self._report, self.metrics.add_batch)
 
@@ -95,6 +98,7 @@ class Service:
 
     def _report(self) -> None:
         """Report that the models are loaded, or that loading failed."""
+        self.loaded.set()
         if self.worker.error is None:
             log_event("ready", runs=list(self.runs))
         else:

@@ -1,0 +1,110 @@
+"""The service on a Ray cluster of two nodes, each with one core and one replica."""
+
+import json
+import logging
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import ray
+from ray import serve
+from ray.cluster_utils import Cluster
+
+from regard.errors import UserError
+from regard.pipeline.load import load
+from regard.serving import ray_deployment
+from regard.serving.limits import Limits
+from regard.serving.service import Access
+
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+SECONDS = 60
+TOKEN = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
+
+
+@pytest.fixture
+def url(monkeypatch):
+    """The address of Ray Serve on a running cluster. Nothing of it is left after the test."""
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    head = {"num_cpus": 1, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    try:
+        cluster.add_node(num_cpus=1)
+        ray.init(cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+        serve.start(
+            http_options={"host": "127.0.0.1", "port": port}, logging_config={"log_level": "ERROR"}
+        )
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def send(url, body=None, headers=TOKEN):
+    content = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, content, headers)
+    with urllib.request.urlopen(request, timeout=SECONDS) as response:
+        return response.read().decode()
+
+
+def start_time(url):
+    (line,) = [
+        line
+        for line in send(f"{url}/metrics").splitlines()
+        if line.startswith("process_start_time")
+    ]
+    return line
+
+
+def test_two_replicas_answer_as_the_model(url):
+    deployment = ray_deployment.deployment(
+        [RUNS / "transformer"],
+        Limits(texts=5),
+        Access("secret"),
+        num_replicas=2,
+        ray_actor_options={"num_cpus": 1},
+    )
+    serve.run(deployment, name="regard", route_prefix="/")
+    assert json.loads(send(f"{url}/ready", headers={})) == {"status": "ready"}
+    texts = ["a b", "d c a b", "", "b"]
+    expected = [each.text for each in load(RUNS / "transformer").translate(texts)]
+    for _ in range(8):
+        results = json.loads(send(f"{url}/translate", {"texts": texts}))["results"]
+        assert [result["text"] for result in results] == expected
+    assert len({start_time(url) for _ in range(20)}) == 2
+    for body, headers, status in [
+        ({"texts": texts * 2}, TOKEN, 422),
+        ({"texts": texts}, {}, 401),
+    ]:
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            send(f"{url}/translate", body, headers)
+        assert caught.value.code == status
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "no runs: expected runs=FOLDER"),
+        ({"run": "a"}, "unknown setting 'run': expected runs, replicas"),
+        ({"runs": "nowhere"}, "nowhere is not a run"),
+        ({"runs": str(RUNS / "plain"), "replicas": "two"}, "must be numbers"),
+    ],
+)
+def test_wrong_settings_are_one_line(settings, message):
+    with pytest.raises(UserError, match=message):
+        ray_deployment.application(settings)
+
+
+def test_settings_are_those_of_the_deployment():
+    settings = {"runs": str(RUNS / "plain"), "replicas": "3", "cpus": "0.5"}
+    application = ray_deployment.application(settings)
+    deployment = application._bound_deployment
+    assert deployment.num_replicas == 3
+    assert deployment.ray_actor_options == {"num_cpus": 0.5, "num_gpus": 0.0}
+    assert deployment.max_ongoing_requests == Limits().queue + ray_deployment.WAITING
