@@ -1,14 +1,15 @@
 """The load test of the service, with a tiny model and few requests."""
 
+import asyncio
 import json
-from pathlib import Path
 
+from regard.cli import main
 from tests import needs
 from tests.benchmarks.scripts import script
+from tests.serving.services import RUNS, Fake, listening, service_of
 
 needs.export("ctranslate2")
 serving = script("serving")
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
 
 
 def write_lines(path):
@@ -16,26 +17,40 @@ def write_lines(path):
     return str(path)
 
 
-def test_all_systems_answer_all_lines(tmp_path, capsys):
+def test_all_systems_answer_all_lines(tmp_path, capsys, monkeypatch):
+    def run_here(*command):
+        """Run a command in this process; only the servers have processes of their own."""
+        if command[:2] == ("-m", "regard"):
+            assert main.run([*command[2:]]) == 0
+        else:
+            serving.main(command[1:])
+        return capsys.readouterr().out.splitlines()[-1]
+
+    monkeypatch.setattr(serving, "run_python", run_here)
     lines, figures = write_lines(tmp_path / "lines"), tmp_path / "figures.json"
+    systems = serving.REGARD, serving.CTRANSLATE2
     options = ["--requests", "9", "--clients", "1", "3", "--json", str(figures)]
-    serving.main([str(RUNS / "transformer"), lines, *options])
+    serving.main([str(RUNS / "transformer"), lines, *options, "--systems", *systems])
     loads = json.loads(figures.read_text())["loads"]
     assert [(load["system"], load["clients"]) for load in loads] == [
-        (system, clients)
-        for system in (serving.REGARD, serving.SINGLE, serving.CTRANSLATE2)
-        for clients in (1, 3)
+        (system, clients) for system in systems for clients in (1, 3)
     ]
     assert all(0 < load["p50"] <= load["p99"] for load in loads)
     captured = capsys.readouterr()
-    assert captured.out.count("| regard serve |") == 2
-    assert "regard serve: " not in captured.err, "the texts are those of offline translation"
+    assert captured.out.count(f"| {serving.CTRANSLATE2} |") == 2
+    assert captured.err == "", "the texts are those of offline translation"
 
 
-def test_a_soak_reports_memory_and_statuses(tmp_path, capsys):
-    lines = write_lines(tmp_path / "lines")
-    serving.main([str(RUNS / "plain"), lines, "--soak", "0.05", "--requests", "20"])
-    report = json.loads(capsys.readouterr().out)
+def test_a_soak_reports_memory_and_statuses():
+    with listening(service_of(Fake())) as url:
+        report = asyncio.run(serving.soak(url, ["a b", "d c a", "b"], 2.0))
     assert 0 < report["start_mb"] <= report["largest_mb"]
-    assert set(report["statuses"]) <= {"200", "400", "422"}
-    assert report["statuses"]["200"] > 0
+    assert {200, 400, 422} == {*report["statuses"]}
+
+
+def test_one_by_one_is_a_batch_of_one(tmp_path):
+    options = serving.parse([str(RUNS / "plain"), write_lines(tmp_path / "lines")])
+    command = serving.server_of(serving.SINGLE, options, tmp_path)
+    assert command[-2:] == ("--batch-texts", "1")
+    options.requests = 5
+    assert serving.lines_of(options) == ["a b", "d c a", "b", "a b", "d c a"]

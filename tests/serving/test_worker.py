@@ -270,6 +270,22 @@ def test_a_request_before_the_models_are_loaded_has_status_503():
     assert early.error == "the models are being loaded"
 
 
+def test_a_fault_of_the_worker_ends_its_jobs_and_not_the_worker():
+    async def run():
+        service = service_of(Fake())
+        faults = [RuntimeError("a fault of the metrics")]
+
+        def add_batch(_):
+            if faults:
+                raise faults.pop()
+
+        service.worker._on_batch = add_batch
+        async with running(service) as app:
+            return [await call(app, "/translate", texts("a", "b")) for _ in range(2)]
+
+    assert [answer.status for answer in asyncio.run(run())] == [500, 200]
+
+
 def test_one_request():
     answer = request(service_of(Fake()), "/translate", texts("a"))
     assert answer.results == [{"text": "a", "beam": 1}]

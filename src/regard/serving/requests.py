@@ -22,8 +22,8 @@ CLOSE = {"Connection": "close"}
 
 
 async def answer(service: Service, run: ServedRun, verb: Verb, request: Request) -> Response:
-    """Return the results of a request. RequestError if there are none; ClientGoneError if the
-    client closes the connection first."""
+    """Return the response with the results of a request. RequestError for an invalid request, and
+    for results that do not come; ClientGoneError if the client closes the connection."""
     record: RequestRecord = request.scope["regard"]
     deadline = record.began + service.limits.seconds
     service.check_loaded()

@@ -158,7 +158,12 @@ class Worker:
             self.error = error
         self._call(self._on_loaded)
         while jobs := self._gather():
-            self._run(jobs)
+            try:
+                self._run(jobs)
+            except Exception as error:  # noqa: BLE001 - the responses report it
+                for job in jobs:
+                    job.fail(error)
+                self._call(self._finish, jobs)
 
     def _gather(self) -> list[Job]:
         """Wait for jobs, and take those with the key of the oldest job out of the queue. Empty if
