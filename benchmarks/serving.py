@@ -199,7 +199,7 @@ class CTranslate2Translation:
     def run(self, items: Sequence[str], settings: Any) -> list[str]:
         source, target = self.tokenizers.source, self.tokenizers.target
         pieces = [source.pieces(ids) for ids in source.encode_batch(items)]
-        longest = max(map(len, pieces))
+        longest = max(map(len, pieces)) + len(self.about["source_end"])
         maximum = settings.search.max_length or int(
             self.about["max_ratio"] * longest + self.about["beyond_ratio"]
         )

@@ -1,4 +1,4 @@
-"""The service on a Ray cluster of two nodes, each with one core and one replica."""
+"""The service on a local Ray cluster of two workers, each with one core and one replica."""
 
 import json
 import logging
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import ray
 from ray import serve
-from ray.cluster_utils import Cluster
 
 from regard.errors import UserError
 from regard.pipeline.load import load
@@ -25,25 +24,22 @@ TOKEN = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
 
 @pytest.fixture
 def url(monkeypatch):
-    """The address of Ray Serve on a running cluster. Nothing of it is left after the test."""
+    """The address of Ray Serve on a local cluster. Nothing of it is left after the test."""
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    head = {"num_cpus": 1, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    for name in ("READY_CHECK", "HEALTH_CHECK"):  # the machine of the tests may be busy
+        monkeypatch.setenv(f"RAY_SERVE_PROXY_{name}_TIMEOUT_S", "60")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
-        cluster.add_node(num_cpus=1)
-        ray.init(cluster.address, log_to_driver=False, logging_level=logging.ERROR)
-        serve.start(
-            http_options={"host": "127.0.0.1", "port": port}, logging_config={"log_level": "ERROR"}
-        )
+        http_options = {"host": "127.0.0.1", "port": port}
+        serve.start(http_options=http_options, logging_config={"log_level": "ERROR"})
         yield f"http://127.0.0.1:{port}"
-    finally:
         serve.shutdown()
+    finally:
         ray.shutdown()
-        cluster.shutdown()
 
 
 def send(url, body=None, headers=TOKEN):

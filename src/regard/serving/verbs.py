@@ -97,10 +97,11 @@ class Verb:
     def settings(self, values: Mapping[str, Any], search: SearchConfig) -> Settings:
         """Return the settings of a request whose fields are read already."""
         changes = {name: values[name] for name in ("beam", "max_length") if name in values}
-        try:
-            search = replace(search, **changes)
-        except UserError as error:
-            raise RequestError(422, str(error)) from error
+        if changes:
+            try:
+                search = replace(search, **changes)
+            except UserError as error:
+                raise RequestError(422, str(error)) from error
         return Settings(search, values.get("nbest", 1), values.get("attention", False))
 
 
