@@ -27,22 +27,16 @@ from itertools import islice, repeat
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
-from urllib.parse import urlsplit
+
+from serving_clients import send, soak, wait_until_ready
 
 WARM_UP = 32
 """Requests before a measurement."""
-SOAK_CLIENTS = 16
-SAMPLE_SECONDS = 10.0
-REGARD, SINGLE, CTRANSLATE2 = "regard serve", "regard serve, one by one", "CTranslate2, same server"
-INCORRECT = (
-    b"{",
-    b"[" * 1000,
-    b'{"texts": [NaN]}',
-    b'{"texts": "a"}',
-    b'{"texts": ["a"], "beam": 1000}',
-    b'{"texts": ["\\ud800"]}',
-    json.dumps({"texts": ["a " * 4000]}).encode(),
-)
+SYSTEMS = {
+    "serve": "regard serve",
+    "single": "regard serve, one by one",
+    "ctranslate2": "CTranslate2, same server",
+}
 
 
 @dataclass(frozen=True)
@@ -55,59 +49,6 @@ class Load:
     p50: float
     """Median latency in milliseconds."""
     p99: float
-
-
-class Client:
-    """Connection that sends one request after the other."""
-
-    def __init__(self, url: str) -> None:
-        self._address = urlsplit(url)
-        self._reader: Any = None
-        self._writer: Any = None
-
-    async def post(self, body: bytes, path: str = "/translate", method: str = "POST") -> Any:
-        """Return the status and the body of a response."""
-        if self._writer is None:
-            self._reader, self._writer = await asyncio.open_connection(
-                self._address.hostname, self._address.port
-            )
-        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        self._writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        lines = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
-        headers = dict(line.split(": ", 1) for line in lines[1:] if line)
-        content = await self._reader.readexactly(int(headers["content-length"]))
-        if headers.get("connection") == "close":
-            self.close()
-        return int(lines[0].split()[1]), content
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        self._writer = None
-
-
-def body_of(line: str) -> bytes:
-    return json.dumps({"texts": [line]}).encode()
-
-
-async def send(url: str, lines: Sequence[str], num_clients: int) -> tuple[list[float], list[str]]:
-    """Send each line once, from several clients. Return latencies in seconds and translations."""
-    latencies, outputs = [0.0] * len(lines), [""] * len(lines)
-    rest = iter(enumerate(lines))
-
-    async def work() -> None:
-        client = Client(url)
-        for number, line in rest:
-            began = time.perf_counter()
-            status, content = await client.post(body_of(line))
-            latencies[number] = time.perf_counter() - began
-            if status != 200:
-                raise SystemExit(f"status {status}: {content.decode()}")
-            outputs[number] = json.loads(content)["results"][0]["text"]
-        client.close()
-
-    await asyncio.gather(*(work() for _ in range(num_clients)))
-    return latencies, outputs
 
 
 def measure(system: str, url: str, lines: Sequence[str], clients: int) -> tuple[Load, list[str]]:
@@ -142,20 +83,13 @@ def served(*command: str) -> Iterator[str]:
                 print(f"the server ended with status {process.returncode}", file=sys.stderr)
 
 
-async def wait_until_ready(url: str) -> None:
-    client = Client(url)
-    while (await client.post(b"", "/ready", "GET"))[0] != 200:
-        await asyncio.sleep(0.05)
-    client.close()
-
-
 def server_of(system: str, options: argparse.Namespace, folder: Path) -> tuple[str, ...]:
     """Return the command that serves the run."""
     own = ("--port", "0", "--device", options.device, "--batch-texts", str(options.batch_texts))
     match system:
-        case "regard serve":
+        case "serve":
             return ("-m", "regard", "serve", str(options.run), *own)
-        case "regard serve, one by one":
+        case "single":
             return ("-m", "regard", "serve", str(options.run), *own[:-1], "1")
         case _:
             exported = folder / "exported"
@@ -253,60 +187,6 @@ def lines_of(options: argparse.Namespace) -> list[str]:
     return list(islice((line for part in repeat(lines) for line in part), options.requests))
 
 
-def resident_megabytes(page: bytes) -> float:
-    (line,) = [
-        line
-        for line in page.decode().splitlines()
-        if line.startswith("process_resident_memory_bytes ")
-    ]
-    return float(line.split()[1]) / 1e6
-
-
-async def soak(url: str, lines: Sequence[str], seconds: float) -> dict[str, Any]:
-    """Send requests for some time. Return their statuses and the memory of the server."""
-    statuses: dict[int, int] = {}
-    samples: list[tuple[float, float]] = []
-    began = time.monotonic()
-    rest = (
-        (number, line)
-        for number, line in enumerate(line for part in repeat(lines) for line in part)
-    )
-
-    async def work() -> None:
-        client = Client(url)
-        for number, line in rest:
-            if time.monotonic() - began > seconds:
-                break
-            body = INCORRECT[number // 8 % len(INCORRECT)] if number % 8 == 7 else body_of(line)
-            if number % 8 == 3:
-                body = json.dumps({"texts": [line] * 3, "beam": 2, "attention": True}).encode()
-            status, _ = await client.post(body)
-            statuses[status] = statuses.get(status, 0) + 1
-        client.close()
-
-    async def watch() -> None:
-        client = Client(url)
-        while (now := time.monotonic() - began) < seconds:
-            _, page = await client.post(b"", "/metrics", "GET")
-            samples.append((now, resident_megabytes(page)))
-            await asyncio.sleep(min(SAMPLE_SECONDS, seconds / 20))
-        client.close()
-
-    await asyncio.gather(watch(), *(work() for _ in range(SOAK_CLIENTS)))
-    memory = [megabytes for _, megabytes in samples]
-    tenth = max(1, len(memory) // 10)
-    middle = len(memory) // 2
-    return {
-        "minutes": seconds / 60,
-        "statuses": dict(sorted(statuses.items())),
-        "start_mb": memory[0],
-        "after_a_tenth_mb": memory[tenth],
-        "middle_mb": memory[middle],
-        "end_mb": memory[-1],
-        "largest_mb": max(memory),
-    }
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
     if options.exported:
@@ -320,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         if options.soak:
-            with served(*server_of(REGARD, options, folder)) as url:
+            with served(*server_of("serve", options, folder)) as url:
                 figures["soak"] = asyncio.run(soak(url, lines, 60 * options.soak))
             print(json.dumps(figures["soak"]))
         else:
@@ -340,19 +220,20 @@ def compare(options: argparse.Namespace, lines: list[str], folder: Path) -> dict
     )
     loads = []
     for system in options.systems:
+        title = SYSTEMS[system]
         with served(*server_of(system, options, folder)) as url:
             for clients in options.clients:
                 load, outputs = measure(system, url, lines, clients)
                 loads.append(load)
                 share = load.sentences_per_second / offline["speed"]
                 print(
-                    f"| {system} | {clients} | {load.sentences_per_second:.1f} | {share:.0%} | "
+                    f"| {title} | {clients} | {load.sentences_per_second:.1f} | {share:.0%} | "
                     f"{load.p50:.1f} | {load.p99:.1f} |",
                     flush=True,
                 )
                 different = sum(map(str.__ne__, outputs, offline["texts"]))
                 if different:
-                    print(f"{system}: {different} texts differ from offline", file=sys.stderr)
+                    print(f"{title}: {different} texts differ from offline", file=sys.stderr)
     return {"offline": offline["speed"], "loads": [asdict(load) for load in loads]}
 
 
@@ -365,8 +246,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--systems",
         nargs="+",
-        choices=[REGARD, SINGLE, CTRANSLATE2],
-        default=[REGARD, SINGLE, CTRANSLATE2],
+        choices=SYSTEMS,
+        default=list(SYSTEMS),
     )
     parser.add_argument("--batch-texts", type=int, default=32, help="largest batch")
     parser.add_argument("--device", default="cpu")

@@ -28,7 +28,7 @@ def test_all_systems_answer_all_lines(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(serving, "run_python", run_here)
     lines, figures = write_lines(tmp_path / "lines"), tmp_path / "figures.json"
-    systems = serving.REGARD, serving.CTRANSLATE2
+    systems = "serve", "ctranslate2"
     options = ["--requests", "9", "--clients", "1", "3", "--json", str(figures)]
     serving.main([str(RUNS / "transformer"), lines, *options, "--systems", *systems])
     loads = json.loads(figures.read_text())["loads"]
@@ -37,8 +37,10 @@ def test_all_systems_answer_all_lines(tmp_path, capsys, monkeypatch):
     ]
     assert all(0 < load["p50"] <= load["p99"] for load in loads)
     captured = capsys.readouterr()
-    assert captured.out.count(f"| {serving.CTRANSLATE2} |") == 2
-    assert f"{serving.REGARD}: " not in captured.err, "the texts are those of offline translation"
+    assert captured.out.count(f"| {serving.SYSTEMS['ctranslate2']} |") == 2
+    assert f"{serving.SYSTEMS['serve']}: " not in captured.err, (
+        "the texts are those of offline translation"
+    )
 
 
 def test_a_soak_reports_memory_and_statuses():
@@ -50,7 +52,7 @@ def test_a_soak_reports_memory_and_statuses():
 
 def test_one_by_one_is_a_batch_of_one(tmp_path):
     options = serving.parse([str(RUNS / "plain"), write_lines(tmp_path / "lines")])
-    command = serving.server_of(serving.SINGLE, options, tmp_path)
+    command = serving.server_of("single", options, tmp_path)
     assert command[-2:] == ("--batch-texts", "1")
     options.requests = 5
     assert serving.lines_of(options) == ["a b", "d c a", "b", "a b", "d c a"]

@@ -3,8 +3,10 @@
 import json
 import logging
 import socket
+import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from regard.serving.limits import Limits
 from regard.serving.service import Access
 
 RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
-SECONDS = 60
+SECONDS = 120
 TOKEN = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
 
 
@@ -28,14 +30,15 @@ def url(monkeypatch):
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     for name in ("READY_CHECK", "HEALTH_CHECK"):  # the machine of the tests may be busy
-        monkeypatch.setenv(f"RAY_SERVE_PROXY_{name}_TIMEOUT_S", "60")
+        monkeypatch.setenv(f"RAY_SERVE_PROXY_{name}_TIMEOUT_S", "200")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
         http_options = {"host": "127.0.0.1", "port": port}
-        serve.start(http_options=http_options, logging_config={"log_level": "ERROR"})
+        with suppress(TimeoutError):  # the proxy may start later
+            serve.start(http_options=http_options, logging_config={"log_level": "ERROR"})
         yield f"http://127.0.0.1:{port}"
         serve.shutdown()
     finally:
@@ -47,6 +50,15 @@ def send(url, body=None, headers=TOKEN):
     request = urllib.request.Request(url, content, headers)
     with urllib.request.urlopen(request, timeout=SECONDS) as response:
         return response.read().decode()
+
+
+def wait_for(url):
+    """Wait until the proxy of Ray Serve accepts connections."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        with suppress(urllib.error.URLError):
+            return send(f"{url}/-/healthz")
+        time.sleep(0.1)
 
 
 def start_time(url):
@@ -67,6 +79,7 @@ def test_two_replicas_answer_as_the_model(url):
         ray_actor_options={"num_cpus": 1},
     )
     serve.run(deployment, name="regard", route_prefix="/")
+    wait_for(url)
     assert json.loads(send(f"{url}/ready", headers={})) == {"status": "ready"}
     texts = ["a b", "d c a b", "", "b"]
     expected = [each.text for each in load(RUNS / "transformer").translate(texts)]
