@@ -29,6 +29,7 @@ def url(monkeypatch):
     """The address of Ray Serve on a local cluster. Nothing of it is left after the test."""
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_worker_niceness", "0")
     for name in ("READY_CHECK", "HEALTH_CHECK"):  # the machine of the tests may be busy
         monkeypatch.setenv(f"RAY_SERVE_PROXY_{name}_TIMEOUT_S", "200")
     with socket.socket() as free:
