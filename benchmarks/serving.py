@@ -152,9 +152,9 @@ def serve_ctranslate2(options: argparse.Namespace) -> None:
     """Serve the exported model with the server of `regard serve`."""
     from regard.runs.folder import RunFolder
     from regard.serving import server
-    from regard.serving.limits import Limits
+    from regard.serving.api.limits import Limits
+    from regard.serving.api.verbs import VERBS
     from regard.serving.service import ServedRun, Service
-    from regard.serving.verbs import VERBS
 
     search = RunFolder(options.run).experiment().search
     run = ServedRun(

@@ -129,7 +129,7 @@ def test_help_imports_no_large_library():
 
 
 def test_options_have_the_defaults_of_the_limits():
-    from regard.serving.limits import Limits
+    from regard.serving.api.limits import Limits
 
     assert main.COMMANDS["serve"]
     options, limits = serve.Options(runs=()), Limits()

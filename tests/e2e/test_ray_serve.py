@@ -16,7 +16,7 @@ from ray import serve
 from regard.errors import UserError
 from regard.pipeline.load import load
 from regard.serving import ray_deployment
-from regard.serving.limits import Limits
+from regard.serving.api.limits import Limits
 from regard.serving.service import Access
 
 RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.config import SearchConfig
+from regard.serving.api.limits import Limits
+from regard.serving.api.verbs import VERBS
 from regard.serving.app import build_app
-from regard.serving.limits import Limits
 from regard.serving.server import listen, serve, url_of
 from regard.serving.service import ServedRun, Service
-from regard.serving.verbs import VERBS
 
 RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
 JSON = {"content-type": "application/json"}

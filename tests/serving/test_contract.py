@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from regard.pipeline.load import load
-from regard.serving.limits import Limits
+from regard.serving.api.limits import Limits
 from regard.serving.openapi import document_of
 from regard.serving.service import Service, served_runs
 from regard.trace import Trace
@@ -212,8 +212,8 @@ def test_a_text_beyond_the_longest_source_is_named():
 
 
 def test_attention_beyond_the_bound_is_an_error_of_the_request():
-    from regard.serving.operations import Translate
-    from regard.serving.verbs import Settings
+    from regard.serving.api.verbs import Settings
+    from regard.serving.batches.operations import Translate
 
     model = load(RUNS / "transformer")
     settings = Settings(model.experiment.search, attention=True)

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.config import SearchConfig
-from regard.serving.errors import RequestError
-from regard.serving.fields import read_object, typed_values
-from regard.serving.limits import Limits
+from regard.serving.api.errors import RequestError
+from regard.serving.api.fields import read_object, typed_values
+from regard.serving.api.limits import Limits
+from regard.serving.api.verbs import VERBS
 from regard.serving.openapi import _body_schema
-from regard.serving.verbs import VERBS
 
 LIMITS = Limits(texts=3, characters=11, beam=5, max_length=7)
 

@@ -7,8 +7,8 @@ import pytest
 
 from regard.errors import UserError
 from regard.serving import logs
+from regard.serving.api.limits import Limits
 from regard.serving.app import build_app
-from regard.serving.limits import Limits
 from regard.serving.openapi import document_of
 from regard.serving.service import Access, Service
 from tests.serving.services import (

@@ -17,7 +17,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 
 from regard.errors import UserError
-from regard.serving.limits import Limits
+from regard.serving.api.limits import Limits
 from regard.serving.server import listen
 from regard.serving.service import Service, served_runs
 from tests.serving.services import RUNS, SECONDS, Fake, fake_run, listening, service_of

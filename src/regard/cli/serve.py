@@ -94,7 +94,7 @@ def run(arguments: list[str]) -> int:
         raise UserError(
             f"regard serve needs {error.name}, which is not installed: {install_command(*PACKAGES)}"
         ) from error
-    from regard.serving.limits import Limits
+    from regard.serving.api.limits import Limits
     from regard.serving.service import Access, Service, served_runs
 
     limits = Limits(

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serving.errors import NOTHING, ClientGoneError, RequestError
+from regard.serving.api.errors import NOTHING, ClientGoneError, RequestError
 from regard.serving.logs import log_error, log_event
 from regard.serving.metrics import UNKNOWN_ROUTE
 from regard.serving.service import Access, Service

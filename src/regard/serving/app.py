@@ -14,13 +14,13 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from regard.serving.access import RequestLayer, RequestRecord
-from regard.serving.errors import RETRY, RequestError
+from regard.serving.api.errors import RETRY, RequestError
+from regard.serving.api.verbs import VERBS, Verb
 from regard.serving.metrics import CONTENT_TYPE
 from regard.serving.openapi import document_of
 from regard.serving.page import page_of
 from regard.serving.requests import answer
 from regard.serving.service import ServedRun, Service
-from regard.serving.verbs import VERBS, Verb
 
 CLOSE_SECONDS = 5.0
 """Time in which the worker ends after the last response."""

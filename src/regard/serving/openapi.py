@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from regard.serving.fields import Field, Schema
+from regard.serving.api.fields import Field, Schema
+from regard.serving.api.verbs import Verb
 from regard.serving.service import ServedRun, Service
-from regard.serving.verbs import Verb
 from regard.version import VERSION
 
 ERROR = {

@@ -17,8 +17,8 @@ from starlette.types import ASGIApp
 
 from regard.errors import UserError
 from regard.serving import logs
+from regard.serving.api.limits import Limits
 from regard.serving.app import build_app
-from regard.serving.limits import Limits
 from regard.serving.service import Access, Service, served_runs
 
 WAITING = 2

@@ -11,11 +11,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from regard.serving.access import RequestRecord
-from regard.serving.errors import RETRY, ClientGoneError, RequestError
-from regard.serving.fields import read_fields, read_object, typed_values
-from regard.serving.jobs import Job
+from regard.serving.api.errors import RETRY, ClientGoneError, RequestError
+from regard.serving.api.fields import read_fields, read_object, typed_values
+from regard.serving.api.verbs import Settings, Verb
+from regard.serving.batches.jobs import Job
 from regard.serving.service import HeldBytes, ServedRun, Service
-from regard.serving.verbs import Settings, Verb
 
 CLOSE = {"Connection": "close"}
 """Header of responses before the whole body was received."""

@@ -13,13 +13,13 @@ from regard.config import SearchConfig
 from regard.errors import UserError
 from regard.runs.ensemble import all_members
 from regard.runs.folder import RunFolder
-from regard.serving.errors import RETRY, RequestError
-from regard.serving.limits import Limits
+from regard.serving.api.errors import RETRY, RequestError
+from regard.serving.api.limits import Limits
+from regard.serving.api.verbs import VERBS, VERBS_OF_TASKS, Verb
+from regard.serving.batches.operations import Operation
+from regard.serving.batches.worker import Operations, Worker
 from regard.serving.logs import log_event
 from regard.serving.metrics import Metrics
-from regard.serving.operations import Operation
-from regard.serving.verbs import VERBS, VERBS_OF_TASKS, Verb
-from regard.serving.worker import Operations, Worker
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def served_runs(
 
 def _load(path: Path, device: str, max_numbers: int) -> Mapping[str, Operation]:
     from regard.pipeline.load import load
-    from regard.serving.operations import operations_of
+    from regard.serving.batches.operations import operations_of
 
     return operations_of(load(path, device=device), max_numbers)
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from regard.config.checks import format_value
 from regard.data.files.lines import SURROGATE
-from regard.serving.errors import RequestError
+from regard.serving.api.errors import RequestError
 
 Schema = dict[str, Any]
 """A schema of JSON Schema, as in a document of OpenAPI 3.1."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from regard.serving.errors import RequestError
-from regard.serving.verbs import Settings
+from regard.serving.api.errors import RequestError
+from regard.serving.api.verbs import Settings
 
 if TYPE_CHECKING:
     from regard.pipeline.load import Model

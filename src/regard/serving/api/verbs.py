@@ -8,9 +8,18 @@ from typing import Any
 
 from regard.config import SearchConfig
 from regard.errors import UserError
-from regard.serving.errors import RequestError
-from regard.serving.fields import Field, Images, Integer, Pairs, Schema, Switch, Texts, read_fields
-from regard.serving.limits import Limits
+from regard.serving.api.errors import RequestError
+from regard.serving.api.fields import (
+    Field,
+    Images,
+    Integer,
+    Pairs,
+    Schema,
+    Switch,
+    Texts,
+    read_fields,
+)
+from regard.serving.api.limits import Limits
 
 TRACE: Schema = {
     "description": "What the output attended to, as `regard translate --trace` writes it. Null "

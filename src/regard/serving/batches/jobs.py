@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.serving.operations import Result
-from regard.serving.verbs import Settings
+from regard.serving.api.verbs import Settings
+from regard.serving.batches.operations import Result
 
 
 @dataclass(eq=False)

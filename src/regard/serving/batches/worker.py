@@ -21,11 +21,11 @@ from threading import Condition, Thread
 from typing import Any
 
 from regard.errors import UserError
-from regard.serving.errors import RETRY, RequestError
-from regard.serving.jobs import Job
-from regard.serving.limits import Limits
-from regard.serving.operations import Operation, Result
-from regard.serving.verbs import Settings
+from regard.serving.api.errors import RETRY, RequestError
+from regard.serving.api.limits import Limits
+from regard.serving.api.verbs import Settings
+from regard.serving.batches.jobs import Job
+from regard.serving.batches.operations import Operation, Result
 
 Operations = Mapping[str, Mapping[str, Operation]]
 """Operations by the names of runs and verbs."""

@@ -1,0 +1,1 @@
+"""Contract of requests: their fields, bounds and errors."""

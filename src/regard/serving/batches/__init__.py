@@ -1,0 +1,1 @@
+"""The way of texts through the models: jobs of requests, and batches of texts."""
