@@ -267,7 +267,7 @@ def _renamed_when_whole(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         unfinished.chmod(stat.S_IMODE(mode))
         unfinished.replace(path)
-        _keep_names(path.parent)
+        flush_names(path.parent)
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
@@ -281,7 +281,7 @@ def remove_unfinished(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _keep_names(folder: Path) -> None:
+def flush_names(folder: Path) -> None:
     """Flush a folder to the disk, and with it the new name of a file."""
     if os.name == "posix":
         with _opened(folder) as descriptor:

@@ -161,6 +161,9 @@ Precision = Literal["float32", "bfloat16"]
 """Number formats of the computation. Weights are float32 in both."""
 TrainingPrecision = Literal[Precision, "auto"]
 """Number formats of training, or the machine's choice."""
+Sharding = Literal["none", "full"]
+"""Parts of a training that each of several processes has: all, or a share of the weights, gradients
+and moments."""
 DeviceName = Literal["auto", "cpu", "cuda"]
 ScheduleName = Literal["constant", "cosine", "linear", "inverse_square_root", "plateau"]
 TimeUnit = Literal["update", "epoch"]

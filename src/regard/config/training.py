@@ -29,6 +29,7 @@ from regard.names import (
     ObjectiveName,
     RewardName,
     ScheduleName,
+    Sharding,
     TimeUnit,
     TrackerName,
     TrainingPrecision,
@@ -110,6 +111,9 @@ class TrainingConfig:
     precision: TrainingPrecision = "float32"
     """Precision of the model in training. auto is bfloat16 if the machine has fast instructions
     for it."""
+    sharding: Sharding = "none"
+    """Memory of several processes: each has the whole model (none), or a share of the weights,
+    gradients and moments of Adam (full), which needs more communication."""
     patience: Count | None = None
     """Stop after this many validations without a better dev score. Default: never."""
     hours: Positive | None = None

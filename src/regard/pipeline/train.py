@@ -215,7 +215,7 @@ def _check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) ->
 
 def _check_processes(settings: TrainingSettings, batches: Batches) -> None:
     """Raise a UserError unless all processes have equal settings and data."""
-    if not processes.all_equal(fingerprint_of(settings, batches)):
+    if not processes.all_equal((settings.sharding, fingerprint_of(settings, batches))):
         raise UserError(
             "the processes of this training have different data or settings: start all of them "
             "with the same command and the same files"
@@ -316,6 +316,7 @@ def settings_of(
         ),
         objective=objective,
         precision=precision,
+        sharding=config.sharding,
         accumulate=config.accumulate,
         validate_every=Period(config.validate_every)
         if config.validate_every

@@ -31,6 +31,7 @@ MAY_CHANGE = (
     "training.patience",
     "training.hours",
     "training.track",
+    "training.sharding",
     "training.validate_every",
     "training.log_",
     "training.device",

@@ -3,6 +3,8 @@
     FOLDER/model.safetensors            the best weights by dev score; without dev scores, the last
     FOLDER/state/training.safetensors   the last weights, Adam's moments and, as JSON in the file's
                                         metadata, the counters and the settings
+    FOLDER/state/parts-NAME/            the weights and moments of a sharded training, one file for
+                                        each process (see `parts`)
     FOLDER/state/validation-7.safetensors   the weights of one of the best validations, if weights
                                             are averaged at the end
 
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.errors import UserError
 from regard.files import LOG, MODEL, STATE, make_folder, remove_unfinished, whole
@@ -31,21 +33,32 @@ from regard.models.weights import (
     read_weights,
     save_weights,
     set_weights,
-    weights_of,
     write_tensors,
 )
 from regard.record import run_of
 from regard.training.log import digest_up_to
+from regard.training.parts import check_parts, parts_of, remove_parts, write_parts
 from regard.training.settings import Batches, TrainingSettings
+from regard.training.shards import is_shard, is_sharded
 from regard.training.state import Totals, TrainingState
+from regard.training.state_tensors import restore, restore_shards, tensors_of
 
-MAY_CHANGE = {"length", "patience", "hours", "validate_every", "log_every", "save_seconds"}
+MAY_CHANGE = {
+    "length",
+    "patience",
+    "hours",
+    "validate_every",
+    "log_every",
+    "save_seconds",
+    "sharding",
+}
 """Settings that may differ when a run is resumed."""
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Checkpoints of one run; without a folder nothing is saved."""
+    """Checkpoints of one run; without a folder nothing is saved. Of several processes, the first
+    alone has the folder."""
 
     folder: Path | None
     fingerprint: Mapping[str, str]
@@ -53,6 +66,8 @@ class Checkpoints:
     run is resumed."""
     average: int | None = None
     """Number of best validations whose weights are saved and averaged at the end."""
+    shared: Path | None = None
+    """Folder of the run, in all processes that have shards of one model."""
 
     @property
     def state_path(self) -> Path | None:
@@ -106,24 +121,27 @@ class Checkpoints:
         return list((self.folder / "state").glob("validation-*.safetensors")) if self.folder else []
 
     def save(self, state: TrainingState, model: nn.Module, adam: torch.optim.Optimizer) -> None:
-        """Save the training state, and remove weights of validations that are not among the
-        best."""
+        """Save the training state, and remove weights of validations that are not among the best.
+        All processes that have shards of the model call this method."""
+        tensors, parts = tensors_of(model, adam), None
+        if self.shared and is_sharded(model):
+            shards = {name: tensor for name, tensor in tensors.items() if is_shard(tensor)}
+            parts = write_parts((self.shared / STATE).parent, shards)
+            tensors = {name: tensors[name] for name in tensors.keys() - shards.keys()}
         if self.state_path:
-            tensors = {f"weights.{name}": weight for name, weight in weights_of(model).items()}
-            for name, weight in model.named_parameters():
-                for moment, value in adam.state.get(weight, {}).items():
-                    tensors[f"{moment}.{name}"] = value
             about = {
                 "state": asdict(state),
                 "fingerprint": dict(self.fingerprint),
                 "run": self.run,
                 "log": digest_up_to(self.state_path.parent.with_name(LOG), state.update),
+                **({"parts": asdict(parts)} if parts else {}),
             }
             make_folder(self.state_path.parent)
             write_tensors(self.state_path, tensors, {"training": json.dumps(about)})
             needed = {self._validated(number) for number in self._to_average(state)}
             for path in set(self._validations()) - needed:
                 path.unlink(missing_ok=True)
+            remove_parts(self.state_path.parent, parts)
 
     def check(self, *, resume: bool) -> None:
         """Raise a UserError if there is nothing to resume, if a new run would overwrite another, if
@@ -141,17 +159,23 @@ class Checkpoints:
     def begin(
         self, model: nn.Module, adam: torch.optim.Optimizer, *, resume: bool
     ) -> TrainingState:
-        """Return the state of a new run, or restore a saved state with the weights and Adam.
+        """Return the state of a new run, or restore a saved state with the weights and Adam. All
+        processes that have shards of the model call this method.
 
         UserError as in `check`, or if the weights are those of another model."""
-        self.check(resume=resume)
-        if resume and self.folder and self.state_path:
-            for folder in (self.folder, self.state_path.parent):
-                remove_unfinished(folder)
-            tensors = read_tensors(self.state_path)
-            set_weights(model, _with_prefix("weights.", tensors), self.state_path)
-            _set_moments(model, adam, tensors)
-            state = _state(_read_about(self.state_path), self.state_path)
+        if self.folder or self.shared is None:
+            self.check(resume=resume)
+        folder = self.shared or self.folder
+        if resume and folder:
+            path = folder / STATE
+            for place in (self.folder, path.parent) if self.folder else ():
+                remove_unfinished(place)
+            about = _read_about(path)
+            if is_sharded(model):
+                restore_shards(model, adam, path, parts_of(about.get("parts")))
+            else:
+                restore(model, adam, path, parts_of(about.get("parts")))
+            state = _state(about, path)
             self._take_back_average(state)
             return state
         if self.folder:
@@ -181,6 +205,8 @@ class Checkpoints:
         self._compare(about["fingerprint"])
         state = _state(about, path)
         read_tensors(path)
+        if (parts := parts_of(about.get("parts"))) is not None:
+            check_parts(path.parent, parts)
         if self.run and about.get("run") != self.run:
             raise UserError(f"cannot resume {folder}: {path} is the state of another run")
         if state.scores:
@@ -219,25 +245,6 @@ def fingerprint_of(settings: TrainingSettings, batches: Batches) -> dict[str, st
     return {**fingerprint, "the fingerprint of the training data": batches.fingerprint()}
 
 
-def _set_moments(
-    model: nn.Module, adam: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
-) -> None:
-    """Restore Adam. Its state dict identifies weights by position, the saved moments by name."""
-    names = {id(weight): name for name, weight in model.named_parameters()}
-    (group,) = adam.param_groups
-    state: dict[int, dict[str, Tensor]] = {}
-    for place, weight in enumerate(group["params"]):
-        for moment in ("step", "exp_avg", "exp_avg_sq"):
-            value = tensors.get(f"{moment}.{names[id(weight)]}")
-            if value is not None:
-                state.setdefault(place, {})[moment] = value
-    adam.load_state_dict({**adam.state_dict(), "state": state})
-
-
-def _with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
-
-
 def _read_about(path: Path) -> dict[str, Any]:
     """Return the metadata of a file of `Checkpoints.save`. UserError for any other file."""
     try:
@@ -251,6 +258,10 @@ def _read_about(path: Path) -> dict[str, Any]:
         )
     if not isinstance(about, dict) or not isinstance(about.get("fingerprint"), dict):
         raise UserError(f"{path} is not a training state: it has no settings")
+    try:
+        parts_of(about.get("parts"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is not a training state: {error}") from error
     return about
 
 

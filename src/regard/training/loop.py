@@ -38,9 +38,11 @@ from regard.training.replicas import (
     replica_of,
     share_of,
     sums_of_gradients,
+    whole_model,
 )
 from regard.training.schedule import Plateau, Progress
 from regard.training.settings import Batches, Period, TrainingSettings
+from regard.training.shards import all_finite, is_sharded
 from regard.training.splits import Splits
 from regard.training.state import TrainingState, gain, rank
 
@@ -71,22 +73,25 @@ def train(
 
     With several processes (`regard.processes`), all of them call this function with equal batches
     and settings. Each computes its share of every update. The first process alone uses the folder
-    and reports.
+    and reports. With sharding, every process writes its own part of the training state, and has
+    its own shards of the model afterwards.
 
     UserError if the loss is not finite, if there are no batches, or if the run cannot be resumed.
     """
     check(batches, settings, validates=validate is not None)
     total = settings.length.updates(batches, settings.accumulate)
+    replica = replica_of(model, settings.objective, settings.sharding)
     adam = settings.optimiser.build(model)
+    shards = is_sharded(model)
+    shared = folder if shards else None
     if not processes.is_first():
         folder, report = None, None
-    checkpoints = Checkpoints(folder, fingerprint_of(settings, batches), settings.average)
+    checkpoints = Checkpoints(folder, fingerprint_of(settings, batches), settings.average, shared)
     state = TrainingState()
-    if processes.is_first():
+    if processes.is_first() or shards:
         state = checkpoints.begin(model, adam, resume=resume)
     state = processes.from_first(state)
     copy_from_first(model, adam)
-    replica = replica_of(model, settings.objective)
     recorder = Recorder(folder, report, state)
     splits = Splits(folder, resume=resume)
     saved = time.perf_counter()
@@ -115,16 +120,18 @@ def train(
             if validate and _is_due(settings.validate_every, progress):
                 recorder.settle()
                 check_weights(model, state.update)
-                validation = _validated(validate, model)
-                state.higher_is_better = validation.higher_is_better
-                state.scores.append(validation.score)
-                state.losses.append(validation.loss)
-                best = checkpoints.keep(state, model)
+                with whole_model(replica) as whole:
+                    validation = _validated(validate, whole)
+                    state.higher_is_better = validation.higher_is_better
+                    state.scores.append(validation.score)
+                    state.losses.append(validation.loss)
+                    best = checkpoints.keep(state, whole)
                 recorder.dev_line(progress, validation, best)
                 if checkpoints.is_crowded():
                     saved = -math.inf  # saves the state below, which removes old weights
 
-            if time.perf_counter() - saved >= settings.save_seconds:
+            is_due = time.perf_counter() - saved >= settings.save_seconds
+            if processes.largest(int(is_due)) if shards else is_due:
                 recorder.settle()
                 check_weights(model, state.update)
                 checkpoints.save(state, model, adam)
@@ -134,14 +141,16 @@ def train(
         check_weights(model, state.update)
         checkpoints.save(state, model, adam)
         if not state.scores:
-            checkpoints.save_model(model)
+            with whole_model(replica) as whole:
+                checkpoints.save_model(whole)
         if (
             validate
             and settings.average
             and len(state.scores) > 1
             and reason in ("finished", "patience")
         ):
-            _try_average(validate, model, checkpoints, state, recorder)
+            with whole_model(replica) as whole:
+                _try_average(validate, whole, checkpoints, state, recorder)
     return recorder.end_line(reason)
 
 
@@ -246,7 +255,7 @@ def _is_due(period: Period, progress: Progress) -> bool:
 def check_weights(model: nn.Module, update: int) -> None:
     """Raise a UserError if a weight is not finite. The loss of the last update may still be finite,
     because it was computed before the weights changed."""
-    if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
+    if not all_finite(model):
         raise UserError(
             f"a weight is not a finite number after update {update}, so training stopped and "
             f"nothing was saved after it. {REMEDY}"

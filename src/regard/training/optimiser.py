@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.errors import UserError
 from regard.training.schedule import Constant, Progress, Schedule
+from regard.training.shards import total_norm
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Optimiser:
         (group,) = adam.param_groups
         group["lr"] = rate
         gradients = [weight.grad for weight in group["params"] if weight.grad is not None]
-        norm = nn.utils.get_total_norm(gradients)
+        norm = total_norm(gradients)
         if self.clip is not None:
             nn.utils.clip_grads_with_norm_(group["params"], self.clip, norm)
         adam.step()

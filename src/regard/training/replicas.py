@@ -3,7 +3,8 @@
     gradient = sum over processes of the gradient of the share's loss / count of the whole batch
 
 Every process reads the same batches and takes every Nth target. Replicas have equal weights at the
-start and equal gradients in every update, so their weights stay equal.
+start and equal gradients in every update, so their weights stay equal. With sharding, each process
+has a part of the weights of one replica (`regard.training.sharding`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from regard import processes
+from regard.names import Sharding
 from regard.shapes import Tensor
 from regard.training.objective import Loss, Objective
 from regard.training.schedule import Progress
+from regard.training.sharding import WholeModel, shard
+from regard.training.shards import is_sharded
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 """Tensors of Adam's state."""
@@ -29,23 +33,41 @@ class LossModule(nn.Module):
     """Model and objective as one module: the layer from features to logits is computed by the loss,
     outside the model's own `forward`, and its gradient must be added up too."""
 
-    def __init__(self, model: nn.Module, objective: Objective) -> None:
+    def __init__(
+        self, model: nn.Module, objective: Objective, whole: WholeModel | None = None
+    ) -> None:
+        """`whole` is needed for a model that will be sharded."""
         super().__init__()
         self.model = model
+        self.whole = whole
         self._objective = objective
 
     def forward(self, batch: Any, progress: Progress, generator: torch.Generator) -> Loss:
         return self._objective(self.model, batch, progress, generator)
 
 
-def replica_of(model: nn.Module, objective: Objective) -> nn.Module:
+def replica_of(model: nn.Module, objective: Objective, sharding: Sharding = "none") -> nn.Module:
     """Return the module that computes losses. With several processes, its backward pass replaces
-    each gradient by the mean over the processes."""
-    module = LossModule(model, objective)
+    each gradient by the mean over the processes, and the weights of a model that is sharded become
+    those of the first process."""
     if processes.number() == 1:
+        return LossModule(model, objective)
+    if sharding == "full":
+        copy_weights_from_first(model)
+        module = LossModule(model, objective, WholeModel(model))
+        shard(module, objective)
         return module
     # A share may leave weights out, such as those of an expert that no token chose.
-    return DistributedDataParallel(module, find_unused_parameters=True)
+    return DistributedDataParallel(LossModule(model, objective), find_unused_parameters=True)
+
+
+def whole_model(replica: nn.Module) -> AbstractContextManager[nn.Module]:
+    """Return the context of the model with all of its weights, for validation and for its file. All
+    processes enter it."""
+    module = replica.module if isinstance(replica, DistributedDataParallel) else replica
+    if not isinstance(module, LossModule):
+        raise TypeError(f"replica: expected the module of replica_of, got {type(module).__name__}")
+    return module.whole.gathered() if module.whole else nullcontext(module.model)
 
 
 def share_of(batch: Any) -> tuple[Any, bool]:
@@ -60,8 +82,9 @@ def share_of(batch: Any) -> tuple[Any, bool]:
 
 
 def copy_from_first(model: nn.Module, adam: torch.optim.Optimizer) -> None:
-    """Give the weights and Adam's moments of the first process to all."""
-    if processes.number() == 1:
+    """Give the weights and Adam's moments of the first process to all, unless each process has its
+    own shards of them."""
+    if processes.number() == 1 or is_sharded(model):
         return
     copy_weights_from_first(model)
     weights = dict(model.named_parameters())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, get_args, runtime_checkable
 
 from regard.errors import UserError
-from regard.names import Precision, TimeUnit
+from regard.names import Precision, Sharding, TimeUnit
 from regard.training.objective import NextToken, Objective
 from regard.training.optimiser import Optimiser
 from regard.training.schedule import Progress
@@ -69,6 +69,8 @@ class TrainingSettings:
     objective: Objective = field(default_factory=NextToken)
     precision: Precision = "float32"
     """Number format of the computation. Weights are float32 in both formats."""
+    sharding: Sharding = "none"
+    """Whether several processes divide the weights, gradients and moments among them (full)."""
     accumulate: int = 1
     """Number of batches in one update."""
     validate_every: Period = field(default_factory=lambda: Period(1, "epoch"))

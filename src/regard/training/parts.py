@@ -1,0 +1,129 @@
+"""Parts of a training state: each process writes and reads its own shards
+(`torch.distributed.checkpoint`).
+
+    state/parts-NAME/shard-00001-….safetensors     shards of the first process
+
+The files are those of safetensors, so nothing is pickled. A folder of parts counts once the file of
+the training state names it with the digests of its files. A save writes a new folder, and removes
+the old one after that file has been replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from safetensors import safe_open
+
+from regard import processes
+from regard.errors import UserError
+from regard.files import UnwritableError, flush_names, make_folder
+from regard.shapes import Tensor
+from regard.training.shards import is_shard, own_rows, rows_of
+
+PREFIX = "parts-"
+NAME = re.compile(PREFIX + "[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Folder of the parts, and the SHA-256 of each of its files by name."""
+
+    folder: str
+    digests: Mapping[str, str]
+
+
+def write_parts(state: Path, tensors: Mapping[str, Tensor]) -> Parts:
+    """Write the shards of all processes to a new folder in the folder of the state. All processes
+    call this function. UnwritableError if one of them cannot write."""
+    import torch.distributed.checkpoint as saving
+
+    folder = state / processes.from_first(f"{PREFIX}{uuid4().hex}")
+    make_folder(folder)
+    writer = saving.HuggingFaceStorageWriter(str(folder), save_distributed=True)
+    try:
+        saving.save(dict(tensors), storage_writer=writer)
+    except saving.CheckpointException as error:
+        raise UnwritableError(f"cannot write {folder}: {_reason(error)}") from error
+    if processes.is_first():
+        flush_names(folder)
+        flush_names(state)
+    names = sorted(path.name for path in folder.iterdir())
+    digests = processes.gathered([_digest(folder / name) for name in processes.share(names)])
+    return Parts(folder.name, dict(zip(names, digests, strict=True)))
+
+
+def read_parts(state: Path, parts: Parts, tensors: Mapping[str, Tensor]) -> None:
+    """Set the values of whole tensors, or of the shards of this process. If they are sharded, all
+    processes call this function. UserError for the state of another model."""
+    import torch.distributed.checkpoint as saving
+
+    reader = saving.HuggingFaceStorageReader(str(state / parts.folder))
+    are_sharded = any(map(is_shard, tensors.values()))
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "torch.distributed is disabled")  # with one process
+            saving.load(dict(tensors), storage_reader=reader, no_dist=not are_sharded)
+    except saving.CheckpointException as error:
+        raise UserError(f"{state / parts.folder} cannot be read: {_reason(error)}") from error
+
+
+def read_rows(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Set the values of the shards of this process to rows of whole tensors in a file. UserError
+    for tensors of other shapes."""
+    with safe_open(path, framework="pt") as file:
+        names = set(file.keys())
+        for name, tensor in tensors.items():
+            saved = file.get_slice(name) if name in names else None
+            if saved is None or saved.get_shape() != list(tensor.shape):
+                raise UserError(f"{path} holds the weights of another model: {name} differs")
+            first, last = rows_of(tensor)
+            own_rows(tensor).copy_(saved[first:last])
+
+
+def check_parts(state: Path, parts: Parts) -> None:
+    """Raise a UserError if a file of the parts is missing or was changed."""
+    for name, digest in parts.digests.items():
+        path = state / parts.folder / name
+        if not path.is_file():
+            raise UserError(f"{path}, a part of the training state, is missing: put it back")
+        if _digest(path) != digest:
+            raise UserError(
+                f"{path} is damaged: its content differs from its digest in the training state; "
+                "put an intact copy back"
+            )
+
+
+def remove_parts(state: Path, kept: Parts | None) -> None:
+    """Remove all folders of parts but one."""
+    for folder in state.glob(f"{PREFIX}*"):
+        if kept is None or folder.name != kept.folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def parts_of(about: Any) -> Parts | None:
+    """Return the parts in the metadata of a state, if there are any. ValueError for another
+    name than that of a folder of parts."""
+    if about is None:
+        return None
+    if not NAME.fullmatch(about["folder"]):
+        raise ValueError(f"{about['folder']!a} is not the name of a folder of parts")
+    return Parts(about["folder"], about["digests"])
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _reason(error: Any) -> str:
+    """Return the reason of the first process that failed."""
+    (failure, _), *_ = error.failures.values()
+    return f"{type(failure).__name__}: {' '.join(str(failure).split())[:200]}"

@@ -1,0 +1,153 @@
+"""Two processes that divide one model give the losses and the run folder of one process."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import regard
+from regard import processes
+from regard.config import TrainingConfig
+from regard.errors import UserError
+from regard.pipeline.train import train
+from regard.training import checkpoint
+from tests import configs, ranks
+from tests.small_runs import small
+
+MODELS = {
+    # The gate of the pointer is a weight of one row, so one of two processes has none of it.
+    "pointer": configs.recurrent(size=17, embedding=8, copy="pointer_generator"),
+    "transformer": configs.transformer(size=16, layers=2, heads=2, feed_forward=24),
+    "convs2s": configs.translation("gated_convolution", "gated_convolution", size=16),
+    "bytenet": configs.translation("dilated_convolution", "dilated_convolution", size=16),
+}
+UPDATES = 6
+
+
+def experiment_of(name, updates=UPDATES, sharding="full", **training):
+    values = dict(learning_rate=0.01, log_every=1, validate_every=3, average=2) | training
+    return replace(
+        small(),
+        name=name,
+        model=replace(MODELS[name], dropout=0.0),
+        training=TrainingConfig(updates=updates, sharding=sharding, **values),
+    )
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_between_parts_and_state(state, tensors):
+    """Write the parts of a state, and end before the state names them."""
+    parts = WRITE_PARTS(state, tensors)
+    if len(list(state.glob("parts-*"))) == 2:
+        raise Stopped
+    return parts
+
+
+WRITE_PARTS = checkpoint.write_parts
+
+
+def train_sharded(folder):
+    """Train every model, and one model in sessions that begin and end in other ways."""
+    folder = Path(folder)
+    with processes.connected():
+        for name in MODELS:
+            train(experiment_of(name), folder / name)
+        train(experiment_of("transformer", 5), folder / "from one", resume=True)
+        train(experiment_of("transformer", 3), folder / "twice")
+        train(experiment_of("transformer"), folder / "twice", resume=True)
+        train(experiment_of("transformer", 3, teacher_forcing=0.5), folder / "forced")
+        checkpoint.write_parts = stop_between_parts_and_state
+        with pytest.raises(Stopped):
+            train(experiment_of("transformer"), folder / "killed")
+
+
+def losses(folder):
+    log = (folder / "log.jsonl").read_text().splitlines()
+    return [line["loss"] for line in map(json.loads, log) if line["kind"] == "train"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Folders of the runs that one process and two processes have trained."""
+    one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
+    for name in MODELS:
+        train(experiment_of(name), one / name)
+    train(experiment_of("transformer", 3, "none"), two / "from one")
+    ranks.run(2, "tests.pipeline.test_sharding:train_sharded", two)
+    return one, two
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_two_processes_have_the_losses_and_the_weights_of_one(folders, name):
+    one, two = (losses(folder / name) for folder in folders)
+    assert len(one) == UPDATES
+    np.testing.assert_allclose(two, one, rtol=1e-5)
+    weights, others = (load_file(folder / name / "model.safetensors") for folder in folders)
+    assert weights.keys() == others.keys()
+    for weight in weights:
+        # The biases of keys have no gradient but rounding, which Adam scales up.
+        if "key.bias" not in weight and "self_attention.projection.bias" not in weight:
+            np.testing.assert_allclose(others[weight], weights[weight], atol=1e-4)
+
+
+def test_each_process_writes_its_own_part(folders):
+    state = folders[1] / "transformer" / "state"
+    (parts,) = state.glob("parts-*")
+    sizes = [path.stat().st_size for path in parts.iterdir()]
+    assert len(sizes) == 2
+    assert max(sizes) < 1.2 * min(sizes)
+    assert not [name for name in load_file(state / "training.safetensors") if "exp_avg" in name]
+
+
+def test_a_run_folder_has_the_whole_model(folders):
+    run = folders[1] / "convs2s"
+    assert (
+        regard.load(run).translate("a b c").text
+        == regard.load(folders[0] / "convs2s").translate("a b c").text
+    )
+
+
+def test_a_run_of_one_process_continues_sharded_and_then_in_one(folders):
+    one, two = folders
+    train(experiment_of("transformer"), two / "from one", resume=True)
+    np.testing.assert_allclose(losses(two / "from one"), losses(one / "transformer"), rtol=1e-5)
+    assert not list((two / "from one" / "state").glob("parts-*"))
+
+
+def test_resuming_is_the_same_run(folders):
+    runs = [folders[1] / name for name in ("transformer", "twice")]
+    assert losses(runs[0]) == losses(runs[1])
+    first, second = (load_file(run / "model.safetensors") for run in runs)
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+def test_layers_with_predicted_inputs_are_not_waited_for(folders):
+    assert len(losses(folders[1] / "forced")) == 3
+
+
+def test_a_save_that_did_not_end_leaves_the_state_before(folders):
+    one, two = folders
+    state = two / "killed" / "state"
+    assert len(list(state.glob("parts-*"))) == 2
+    train(experiment_of("transformer"), two / "killed", resume=True)
+    np.testing.assert_allclose(losses(two / "killed"), losses(one / "transformer"), rtol=1e-5)
+    assert not list(state.glob("parts-*"))
+
+
+def test_a_damaged_or_missing_part_is_an_error(folders):
+    experiment, run = experiment_of("bytenet", UPDATES + 1), folders[1] / "bytenet"
+    part = max(run.glob("state/parts-*/*"))
+    content = part.read_bytes()
+    part.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(UserError, match=f"{part.name} is damaged"):
+        train(experiment, run, resume=True)
+    part.unlink()
+    with pytest.raises(UserError, match=f"{part.name}, a part of the training state, is missing"):
+        train(experiment, run, resume=True)
