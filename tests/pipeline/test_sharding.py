@@ -28,7 +28,9 @@ UPDATES = 6
 
 
 def experiment_of(name, updates=UPDATES, sharding="full", **training):
-    values = dict(learning_rate=0.01, log_every=1, validate_every=3, average=2) | training
+    # Rounding errors of ByteNet grow tenfold in an update at a rate of 0.01.
+    rate = 0.001 if name == "bytenet" else 0.01
+    values = dict(learning_rate=rate, log_every=1, validate_every=3, average=2) | training
     return replace(
         small(),
         name=name,
@@ -37,15 +39,15 @@ def experiment_of(name, updates=UPDATES, sharding="full", **training):
     )
 
 
-class Stopped(Exception):
-    pass
+class StoppedError(Exception):
+    """End of a training between two writes."""
 
 
 def stop_between_parts_and_state(state, tensors):
     """Write the parts of a state, and end before the state names them."""
     parts = WRITE_PARTS(state, tensors)
     if len(list(state.glob("parts-*"))) == 2:
-        raise Stopped
+        raise StoppedError
     return parts
 
 
@@ -63,7 +65,7 @@ def train_sharded(folder):
         train(experiment_of("transformer"), folder / "twice", resume=True)
         train(experiment_of("transformer", 3, teacher_forcing=0.5), folder / "forced")
         checkpoint.write_parts = stop_between_parts_and_state
-        with pytest.raises(Stopped):
+        with pytest.raises(StoppedError):
             train(experiment_of("transformer"), folder / "killed")
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import torch
 from safetensors import safe_open
 
 from regard import processes
@@ -51,11 +52,15 @@ def write_parts(state: Path, tensors: Mapping[str, Tensor]) -> Parts:
     try:
         saving.save(dict(tensors), storage_writer=writer)
     except saving.CheckpointException as error:
-        raise UnwritableError(f"cannot write {folder}: {_reason(error)}") from error
+        failure = _failure(error)
+        if isinstance(failure, OSError):
+            reason = failure.strerror or failure
+            raise UnwritableError(f"cannot write {folder}: {reason}") from error
+        raise failure from error
     if processes.is_first():
         flush_names(folder)
         flush_names(state)
-    names = sorted(path.name for path in folder.iterdir())
+    names = processes.from_first(sorted(path.name for path in folder.iterdir()))
     digests = processes.gathered([_digest(folder / name) for name in processes.share(names)])
     return Parts(folder.name, dict(zip(names, digests, strict=True)))
 
@@ -72,7 +77,13 @@ def read_parts(state: Path, parts: Parts, tensors: Mapping[str, Tensor]) -> None
             warnings.filterwarnings("ignore", "torch.distributed is disabled")  # with one process
             saving.load(dict(tensors), storage_reader=reader, no_dist=not are_sharded)
     except saving.CheckpointException as error:
-        raise UserError(f"{state / parts.folder} cannot be read: {_reason(error)}") from error
+        failure = _failure(error)
+        if isinstance(failure, torch.distributed.DistError):  # another process ended
+            raise failure from error
+        reason = " ".join(str(failure).split())[:200]
+        raise UserError(
+            f"{state / parts.folder} cannot be read, or has the weights of another model: {reason}"
+        ) from error
 
 
 def read_rows(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -123,7 +134,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _reason(error: Any) -> str:
-    """Return the reason of the first process that failed."""
+def _failure(error: Any) -> BaseException:
+    """Return the error of the first process that failed."""
     (failure, _), *_ = error.failures.values()
-    return f"{type(failure).__name__}: {' '.join(str(failure).split())[:200]}"
+    return failure
