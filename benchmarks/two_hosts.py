@@ -36,7 +36,8 @@ def main() -> int:
     parser.add_argument("--sharding", choices=("none", "full"), default="none")
     parser.add_argument("--seconds", type=float, default=600, help="limit of each training")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # removes the hosts
+    # As an exception, the signal ends the block that removes the hosts.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     with tempfile.TemporaryDirectory() as folder:
         one, two = Path(folder) / "one", Path(folder) / "two"
         arguments = [
@@ -98,8 +99,8 @@ def train_on_hosts(arguments: list[str], seconds: float) -> None:
     torchrun += ["--rdzv-endpoint", f"{ADDRESSES[0]}:{PORT}"]
     hosts = []
     for number, (host, address) in enumerate(zip(HOSTS, ADDRESSES, strict=True)):
-        # Both hosts have the name of this machine, so each network device is named instead, and the
-        # first host is told that it has the store of the rendezvous.
+        # Both hosts have the name of this machine, so options give the network device, and
+        # which host has the store of the rendezvous.
         command = ["ip", "netns", "exec", host, *torchrun, "--local-addr", address]
         command += ["--rdzv-conf", f"is_host={int(number == 0)}"]
         command += ["-m", "regard", *arguments]

@@ -386,6 +386,11 @@ SETS = {
         ("training precision",),
         ("options.md training.precision",),
     ),
+    "Sharding": Uses(
+        {"processes": strings("pipeline/test_sharding")},
+        ("training sharding",),
+        ("options.md training.sharding",),
+    ),
     "DeviceName": Uses(
         {"devices": strings("test_device")},
         ("training device",),

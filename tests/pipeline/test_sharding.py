@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 import regard
 from regard import processes
-from regard.config import TrainingConfig
+from regard.config import ExpertsConfig, TrainingConfig
 from regard.errors import UserError
 from regard.pipeline.train import train
 from regard.training import checkpoint
@@ -24,17 +24,22 @@ MODELS = {
     "convs2s": configs.translation("gated_convolution", "gated_convolution", size=16),
     "bytenet": configs.translation("dilated_convolution", "dilated_convolution", size=16),
 }
+EXPERTS = configs.transformer(
+    size=16, layers=1, heads=2, feed_forward=24, experts=ExpertsConfig(number=5, active=2, size=3)
+)
 UPDATES = 6
 
 
 def experiment_of(name, updates=UPDATES, sharding="full", **training):
     # Rounding errors of ByteNet grow tenfold in an update at a rate of 0.01.
     rate = 0.001 if name == "bytenet" else 0.01
-    values = dict(learning_rate=rate, log_every=1, validate_every=3, average=2) | training
+    values = dict(learning_rate=rate, log_every=1, validate_every=100) | training
+    if name == "pointer":
+        values |= dict(validate_every=3, average=2)
     return replace(
         small(),
         name=name,
-        model=replace(MODELS[name], dropout=0.0),
+        model=replace(MODELS.get(name, EXPERTS), dropout=0.0),
         training=TrainingConfig(updates=updates, sharding=sharding, **values),
     )
 
@@ -64,6 +69,8 @@ def train_sharded(folder):
         train(experiment_of("transformer", 3), folder / "twice")
         train(experiment_of("transformer"), folder / "twice", resume=True)
         train(experiment_of("transformer", 3, teacher_forcing=0.5), folder / "forced")
+        train(experiment_of("experts", 3), folder / "experts")
+        train(experiment_of("experts", 3, "none"), folder / "whole experts")
         checkpoint.write_parts = stop_between_parts_and_state
         with pytest.raises(StoppedError):
             train(experiment_of("transformer"), folder / "killed")
@@ -132,6 +139,11 @@ def test_resuming_is_the_same_run(folders):
 
 def test_layers_with_predicted_inputs_are_not_waited_for(folders):
     assert len(losses(folders[1] / "forced")) == 3
+
+
+def test_experts_have_the_losses_of_processes_without_sharding(folders):
+    runs = [folders[1] / name for name in ("experts", "whole experts")]
+    np.testing.assert_allclose(*map(losses, runs), rtol=1e-5)
 
 
 def test_a_save_that_did_not_end_leaves_the_state_before(folders):

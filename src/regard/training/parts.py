@@ -44,14 +44,16 @@ class Parts:
 def write_parts(state: Path, tensors: Mapping[str, Tensor]) -> Parts:
     """Write the shards of all processes to a new folder in the folder of the state. All processes
     call this function. UnwritableError if one of them cannot write."""
-    import torch.distributed.checkpoint as saving
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+    from torch.distributed.checkpoint.state_dict_saver import save
 
     folder = state / processes.from_first(f"{PREFIX}{uuid4().hex}")
     make_folder(folder)
-    writer = saving.HuggingFaceStorageWriter(str(folder), save_distributed=True)
+    writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
     try:
-        saving.save(dict(tensors), storage_writer=writer)
-    except saving.CheckpointException as error:
+        save(dict(tensors), storage_writer=writer)
+    except CheckpointException as error:
         failure = _failure(error)
         if isinstance(failure, OSError):
             reason = failure.strerror or failure
@@ -68,15 +70,17 @@ def write_parts(state: Path, tensors: Mapping[str, Tensor]) -> Parts:
 def read_parts(state: Path, parts: Parts, tensors: Mapping[str, Tensor]) -> None:
     """Set the values of whole tensors, or of the shards of this process. If they are sharded, all
     processes call this function. UserError for the state of another model."""
-    import torch.distributed.checkpoint as saving
+    from torch.distributed.checkpoint.api import CheckpointException
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+    from torch.distributed.checkpoint.state_dict_loader import load
 
-    reader = saving.HuggingFaceStorageReader(str(state / parts.folder))
+    reader = HuggingFaceStorageReader(str(state / parts.folder))
     are_sharded = any(map(is_shard, tensors.values()))
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "torch.distributed is disabled")  # with one process
-            saving.load(dict(tensors), storage_reader=reader, no_dist=not are_sharded)
-    except saving.CheckpointException as error:
+            load(dict(tensors), storage_reader=reader, no_dist=not are_sharded)
+    except CheckpointException as error:
         failure = _failure(error)
         if isinstance(failure, torch.distributed.DistError):  # another process ended
             raise failure from error
