@@ -35,7 +35,7 @@ def start(number, function, *arguments):
     ]
 
 
-def run(number, function, *arguments, timeout=400):
+def run(number, function, *arguments, timeout=120):
     """Run a function in several processes; an error of any of them fails the test."""
     running = start(number, function, *arguments)
     try:
