@@ -22,7 +22,9 @@ MODELS = {
     "pointer": configs.recurrent(size=17, embedding=8, copy="pointer_generator"),
     "transformer": configs.transformer(size=16, layers=2, heads=2, feed_forward=24),
     "convs2s": configs.translation("gated_convolution", "gated_convolution", size=16),
-    "bytenet": configs.translation("dilated_convolution", "dilated_convolution", size=16),
+    "bytenet": configs.translation(
+        "dilated_convolution", "dilated_convolution", size=16, sets=1, dilations=(1, 2)
+    ),
 }
 EXPERTS = configs.transformer(
     size=16, layers=1, heads=2, feed_forward=24, experts=ExpertsConfig(number=5, active=2, size=3)

@@ -356,6 +356,7 @@ ARRIVES = {
         lambda settings: of_objective(settings, teacher_forcing=TeacherForcing(by="token")),
     ),
     "patience": (4, lambda settings: replace(settings, patience=4)),
+    "sharding": ("full", lambda settings: replace(settings, sharding="full")),
     "hours": (0.5, lambda settings: replace(settings, hours=0.5)),
     "validate_every": (9, lambda settings: replace(settings, validate_every=Period(9))),
     "average": (3, lambda settings: replace(settings, average=3)),
