@@ -32,6 +32,7 @@
 | inner | numbers that a product sums over |
 | pass, term | passes of an objective through the model; terms of its loss |
 | sample | sampled outputs of a batch, sentence by sentence |
+| any | all axes of a tensor of whatever shape |
 | letter, symbol, filled | counting: letters to count, the alphabet, padded positions |
 
 A name that only one file uses is defined there. `*batch` stands for any leading axes (none, batch,

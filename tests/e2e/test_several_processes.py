@@ -94,7 +94,7 @@ def folders(tmp_path_factory):
     """Folders of the runs that one process and two processes have trained."""
     one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
     train_all(one)
-    ranks.run(2, "tests.pipeline.test_several_processes:connected", "train_all", two)
+    ranks.run(2, "tests.e2e.test_several_processes:connected", "train_all", two)
     return one, two
 
 
@@ -140,7 +140,7 @@ def test_a_run_of_two_processes_continues_in_one(folders):
 
 
 def test_dropout_is_reproducible_and_resuming_is_the_same_run(tmp_path):
-    ranks.run(2, "tests.pipeline.test_several_processes:connected", "train_with_dropout", tmp_path)
+    ranks.run(2, "tests.e2e.test_several_processes:connected", "train_with_dropout", tmp_path)
     first, second, resumed = (
         load_file(tmp_path / name / "model.safetensors") for name in ("first", "second", "resumed")
     )

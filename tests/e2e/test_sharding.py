@@ -90,7 +90,7 @@ def folders(tmp_path_factory):
     for name in MODELS:
         train(experiment_of(name), one / name)
     train(experiment_of("transformer", 3, "none"), two / "from one")
-    ranks.run(2, "tests.pipeline.test_sharding:train_sharded", two)
+    ranks.run(2, "tests.e2e.test_sharding:train_sharded", two)
     return one, two
 
 
