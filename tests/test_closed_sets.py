@@ -387,7 +387,7 @@ SETS = {
         ("options.md training.precision",),
     ),
     "Sharding": Uses(
-        {"processes": strings("pipeline/test_sharding")},
+        {"processes": strings("e2e/test_sharding")},
         ("training sharding",),
         ("options.md training.sharding",),
     ),

@@ -182,7 +182,7 @@ def test_a_request_without_a_result_in_time_has_status_503():
 
 def test_an_idle_model_waits_for_its_window():
     operation = Fake()
-    service = service_of(operation, window=20_000.0, batch_texts=3)
+    service = service_of(operation, window=1000.0, batch_texts=3)
 
     async def run():
         async with running(service) as app:

@@ -25,7 +25,7 @@ def is_shard(tensor: Tensor) -> bool:
     return hasattr(tensor, "placements")  # importing DTensor takes a second
 
 
-def own_rows(tensor: Shaped[Tensor, "*any"]) -> Shaped[Tensor, "*rows"]:
+def own_rows(tensor: Shaped[Tensor, "*any"]) -> Shaped[Tensor, "*any"]:
     """Return the rows of a tensor that this process has, without a copy."""
     return cast(Any, tensor).to_local() if is_shard(tensor) else tensor
 
