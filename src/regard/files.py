@@ -8,6 +8,7 @@ import gzip
 import io
 import os
 import re
+import shutil
 import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ MODEL, LOG, RECORD = "model.safetensors", "log.jsonl", "run.json"
 """Names of the weights, the log and the record in a run folder."""
 STATE, SPLITS = "state/training.safetensors", "state/splits.json"
 """Names of the training state and of the record of split updates in a run folder."""
+PREVIOUS = "state/previous.safetensors"
+"""Name of the training state before the last one."""
 BLOCK = 1 << 20
 """Number of bytes that are read together."""
 LEFT_OVER = re.compile(r"\.[0-9a-f]{32}\.unfinished$")
@@ -220,6 +223,20 @@ def make_folder(path: Path) -> None:
         raise UnwritableError(
             f"cannot make the folder {shorten_name(path)}: {error.strerror or error}"
         ) from error
+
+
+def keep_as(path: Path, name: Path) -> None:
+    """Give a file a second name, which replaces another file of that name: by a link, or by a copy
+    on file systems without links. UnwritableError if that fails."""
+    try:
+        with whole(name) as unfinished:
+            unfinished.unlink()
+            try:
+                os.link(path, unfinished)
+            except OSError:
+                shutil.copyfile(path, unfinished)
+    except FileNotFoundError as error:
+        raise UnwritableError(f"cannot write {name}: {path} is gone") from error
 
 
 @contextmanager

@@ -3,6 +3,7 @@
     FOLDER/model.safetensors            the best weights by dev score; without dev scores, the last
     FOLDER/state/training.safetensors   the last weights, Adam's moments and, as JSON in the file's
                                         metadata, the counters and the settings
+    FOLDER/state/previous.safetensors   the state before it, which takes over if it is damaged
     FOLDER/state/parts-NAME/            the weights and moments of a sharded training, one file for
                                         each process (see `parts`)
     FOLDER/state/validation-7.safetensors   the weights of one of the best validations, if weights
@@ -15,6 +16,7 @@ or the new file. Values of one moment are in one file. Nothing is pickled.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cached_property
@@ -24,8 +26,18 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard import processes
 from regard.errors import UserError
-from regard.files import LOG, MODEL, STATE, make_folder, remove_unfinished, whole
+from regard.files import (
+    LOG,
+    MODEL,
+    PREVIOUS,
+    STATE,
+    keep_as,
+    make_folder,
+    remove_unfinished,
+    whole,
+)
 from regard.models.weights import (
     mean_weights,
     read_metadata,
@@ -42,6 +54,8 @@ from regard.training.settings import Batches, TrainingSettings
 from regard.training.shards import is_shard, is_sharded
 from regard.training.state import Totals, TrainingState
 from regard.training.state_tensors import restore, restore_shards, tensors_of
+
+log = logging.getLogger(__name__)
 
 MAY_CHANGE = {
     "length",
@@ -98,7 +112,7 @@ class Checkpoints:
         """Return whether the number of saved validations is so large that the state has to be
         saved. Weights that are no longer among the best are removed only then, because a killed run
         resumes from its last state and may need them."""
-        return self.average is not None and len(self._validations()) > 2 * self.average
+        return self.average is not None and len(self._validations()) > 3 * self.average
 
     def average_into(self, model: nn.Module, state: TrainingState) -> tuple[int, ...]:
         """Set the model to the mean of the weights of the best validations. Return their numbers,
@@ -120,9 +134,17 @@ class Checkpoints:
     def _validations(self) -> list[Path]:
         return list((self.folder / "state").glob("validation-*.safetensors")) if self.folder else []
 
-    def save(self, state: TrainingState, model: nn.Module, adam: torch.optim.Optimizer) -> None:
-        """Save the training state, and remove weights of validations that are not among the best.
-        All processes that have shards of the model call this method."""
+    def save(
+        self,
+        state: TrainingState,
+        model: nn.Module,
+        adam: torch.optim.Optimizer,
+        *,
+        is_last: bool = False,
+    ) -> None:
+        """Save the training state, keep the state before it, and remove weights of validations that
+        neither of them needs. The last save of a training keeps no state before it. All processes
+        that have shards of the model call this method."""
         tensors, parts = tensors_of(model, adam), None
         if self.shared and is_sharded(model):
             shards = {name: tensor for name, tensor in tensors.items() if is_shard(tensor)}
@@ -137,11 +159,54 @@ class Checkpoints:
                 **({"parts": asdict(parts)} if parts else {}),
             }
             make_folder(self.state_path.parent)
-            write_tensors(self.state_path, tensors, {"training": json.dumps(about)})
             needed = {self._validated(number) for number in self._to_average(state)}
+            if self.state_path.exists() and parts is None and not is_last:
+                keep_as(self.state_path, self._previous)
+                needed |= self._needed_before
+            write_tensors(self.state_path, tensors, {"training": json.dumps(about)})
+            if is_last or parts is not None:
+                self._previous.unlink(missing_ok=True)
             for path in set(self._validations()) - needed:
                 path.unlink(missing_ok=True)
             remove_parts(self.state_path.parent, parts)
+
+    @property
+    def _previous(self) -> Path:
+        """File of the state before the last one."""
+        return (self.folder or Path()) / PREVIOUS
+
+    @property
+    def _needed_before(self) -> set[Path]:
+        """Weights of validations that the state before the last one needs; none if it is
+        damaged."""
+        try:
+            before = _state(_read_about(self._previous), self._previous)
+        except UserError:
+            return set()
+        return {self._validated(number) for number in self._to_average(before)}
+
+    def _damage(self) -> UserError | None:
+        """Return what is wrong with a damaged or missing training state, if the state before it is
+        intact and can take over."""
+        if self.state_path is None or not self._previous.is_file():
+            return None
+        if self.state_path.exists() and not self.state_path.is_file():
+            return None
+        try:
+            _check_intact(self.state_path)
+        except UserError as error:
+            try:
+                _check_intact(self._previous)
+            except UserError:
+                return None
+            return error
+        return None
+
+    def _take_over(self) -> None:
+        """Replace a damaged or missing training state by the state before it, with a warning."""
+        if self.state_path and (error := self._damage()) is not None:
+            log.warning("%s; the training continues from the state before it", error)
+            self._previous.replace(self.state_path)
 
     def check(self, *, resume: bool) -> None:
         """Raise a UserError if there is nothing to resume, if a new run would overwrite another, if
@@ -150,9 +215,10 @@ class Checkpoints:
         if self.average and self.folder is None:
             raise UserError("average saves weights in a folder: name a folder, or unset average")
         if resume:
-            if self.state_path is None or not self.state_path.is_file():
-                raise UserError(f"nothing to resume: there is no {self.state_path or 'folder'}")
-            self._check_files(self.folder or Path(), self.state_path)
+            path = self._previous if self._damage() else self.state_path
+            if path is None or not path.is_file():
+                raise UserError(f"nothing to resume: there is no {path or 'folder'}")
+            self._check_files(self.folder or Path(), path)
         elif self.state_path and self.state_path.exists():
             raise UserError(f"{self.folder} holds a run already: resume it or name another")
 
@@ -167,6 +233,9 @@ class Checkpoints:
             self.check(resume=resume)
         folder = self.shared or self.folder
         if resume and folder:
+            self._take_over()
+            if self.shared:
+                processes.from_first(None)  # the others read the state that took over
             path = folder / STATE
             for place in (self.folder, path.parent) if self.folder else ():
                 remove_unfinished(place)
@@ -180,6 +249,7 @@ class Checkpoints:
             return state
         if self.folder:
             make_folder(self.folder)
+            remove_unfinished(self.folder)  # of a run that was killed before its first state
         state = TrainingState()
         self.save(state, model, adam)  # so that a run can be resumed from its first update on
         return state
@@ -201,12 +271,9 @@ class Checkpoints:
     def _check_files(self, folder: Path, path: Path) -> None:
         """Raise a UserError if the state, the best weights or the log are damaged or belong to
         another run."""
-        about = _read_about(path)
+        about = _check_intact(path)
         self._compare(about["fingerprint"])
         state = _state(about, path)
-        read_tensors(path)
-        if (parts := parts_of(about.get("parts"))) is not None:
-            check_parts(path.parent, parts)
         if self.run and about.get("run") != self.run:
             raise UserError(f"cannot resume {folder}: {path} is the state of another run")
         if state.scores:
@@ -243,6 +310,16 @@ def fingerprint_of(settings: TrainingSettings, batches: Batches) -> dict[str, st
         else:
             fingerprint[setting.name] = repr(value)
     return {**fingerprint, "the fingerprint of the training data": batches.fingerprint()}
+
+
+def _check_intact(path: Path) -> dict[str, Any]:
+    """Return the metadata of a training state. UserError if the state or one of its parts is
+    damaged or missing."""
+    about = _read_about(path)
+    read_tensors(path)
+    if (parts := parts_of(about.get("parts"))) is not None:
+        check_parts(path.parent, parts)
+    return about
 
 
 def _read_about(path: Path) -> dict[str, Any]:

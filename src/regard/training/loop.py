@@ -139,16 +139,12 @@ def train(
 
         recorder.settle()
         check_weights(model, state.update)
-        checkpoints.save(state, model, adam)
+        is_complete = reason in ("finished", "patience")
+        checkpoints.save(state, model, adam, is_last=is_complete)
         if not state.scores:
             with whole_model(replica) as whole:
                 checkpoints.save_model(whole)
-        if (
-            validate
-            and settings.average
-            and len(state.scores) > 1
-            and reason in ("finished", "patience")
-        ):
+        if validate and settings.average and len(state.scores) > 1 and is_complete:
             with whole_model(replica) as whole:
                 _try_average(validate, whole, checkpoints, state, recorder)
     return recorder.end_line(reason)
