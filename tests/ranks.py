@@ -49,3 +49,4 @@ def run(number, function, *arguments, timeout=120):
 if __name__ == "__main__":
     module, _, name = sys.argv[1].partition(":")
     getattr(importlib.import_module(module), name)(*sys.argv[2:])
+    os._exit(0)  # as `regard` does

@@ -89,54 +89,45 @@ def lines(folder, kind):
     return [line for line in map(json.loads, log) if line["kind"] == kind]
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    """Folders of the runs that one process and two processes have trained."""
-    one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
+def test_two_processes_train_as_one_and_one_process_continues_their_run(tmp_path):
+    """One test, so that the runs are trained once."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
     train_all(one)
     ranks.run(2, "tests.e2e.test_several_processes:connected", "train_all", two)
-    return one, two
+    for name in experiments(one):
+        check_losses(one / name, two / name, 10)
+        check_scores_and_weights(one / name, two / name)
+        files = [
+            {str(path.relative_to(run)) for path in (run / name).rglob("*")} for run in (one, two)
+        ]
+        assert files[0] == files[1], name
+    for folder in (one, two):
+        experiment = replace(experiments(folder)["luong"], name="luong")
+        longer = replace(experiment, training=replace(experiment.training, updates=14))
+        assert train(longer, folder / "luong", resume=True).update == 14
+    check_losses(one / "luong", two / "luong", 14)
 
 
-NAMES = [*TEXTS, "accumulating", "labels", "captions"]
+def check_losses(one, two, least):
+    losses = [[line["loss"] for line in lines(folder, "train")] for folder in (one, two)]
+    assert len(losses[0]) >= least
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5, err_msg=one.name)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_two_processes_have_the_losses_of_one(folders, name):
-    one, two = ([line["loss"] for line in lines(folder / name, "train")] for folder in folders)
-    assert len(one) >= 10
-    np.testing.assert_allclose(two, one, rtol=1e-5)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_two_processes_have_the_dev_scores_and_the_weights_of_one(folders, name):
-    one, two = (lines(folder / name, "dev") for folder in folders)
-    assert [line["score"] for line in two] == pytest.approx([line["score"] for line in one])
-    assert [line["loss"] for line in two] == pytest.approx([line["loss"] for line in one], rel=1e-4)
-    weights, others = (load_file(folder / name / "model.safetensors") for folder in folders)
+def check_scores_and_weights(one, two):
+    first, second = lines(one, "dev"), lines(two, "dev")
+    assert [line["score"] for line in second] == pytest.approx([line["score"] for line in first])
+    assert [line["loss"] for line in second] == pytest.approx(
+        [line["loss"] for line in first], rel=1e-4
+    )
+    weights, others = (load_file(folder / "model.safetensors") for folder in (one, two))
     assert weights.keys() == others.keys()
     for weight in weights:
         # The biases of keys have no gradient but rounding, which Adam scales up.
         if "key.bias" not in weight and "self_attention.projection.bias" not in weight:
-            np.testing.assert_allclose(others[weight], weights[weight], atol=1e-4)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_run_folder_is_the_same(folders, name):
-    one, two = (
-        {str(path.relative_to(folder)) for path in (folder / name).rglob("*")} for folder in folders
-    )
-    assert one == two
-
-
-def test_a_run_of_two_processes_continues_in_one(folders):
-    experiment = replace(experiments(folders[1])["luong"], name="luong")
-    longer = replace(experiment, training=replace(experiment.training, updates=14))
-    one, two = (train(longer, folder / "luong", resume=True) for folder in folders)
-    assert one.update == two.update == 14
-    losses = [[line["loss"] for line in lines(folder / "luong", "train")] for folder in folders]
-    assert len(losses[0]) == 14
-    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+            np.testing.assert_allclose(others[weight], weights[weight], atol=1e-4, err_msg=weight)
 
 
 def test_dropout_is_reproducible_and_resuming_is_the_same_run(tmp_path):

@@ -64,6 +64,12 @@ def main() -> None:
         status = interruption.TERMINATED
     finally:
         interruption.ignore()
+    if torchrun.is_used():
+        # A thread of torch.distributed sometimes aborts a process whose interpreter ends, and
+        # torchrun would take the finished training for a failed one.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
     sys.exit(status)
 
 
