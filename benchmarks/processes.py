@@ -212,7 +212,7 @@ def updates_of(experiment: Experiment, turns: Iterator[dict[str, Any]]) -> Itera
             loop._agreed(None)
             update += 1
             progress = Progress(update, 1_000_000)
-            losses = loop.forward_and_backward(replica, step.batches, settings, progress)
+            losses = loop.forward_and_backward(replica, settings, progress, step.batches)
             settings.optimiser.step(adam, progress)
             words += losses.words
         return words

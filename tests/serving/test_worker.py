@@ -186,6 +186,7 @@ def test_an_idle_model_waits_for_its_window():
 
     async def run():
         async with running(service) as app:
+            await asyncio.sleep(0.5)  # the worker waits for jobs now
             tasks = []
             for name in "abc":
                 tasks.append(asyncio.ensure_future(call(app, "/translate", texts(name))))
