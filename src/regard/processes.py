@@ -118,7 +118,12 @@ def all_equal(value: object) -> bool:
 
 def largest(value: int) -> int:
     """Return the largest value of all processes."""
-    return max(_values_of_ints(value))
+    if number() == 1:
+        return value
+    device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+    values = torch.tensor(value, device=device)
+    torch.distributed.all_reduce(values, torch.distributed.ReduceOp.MAX)
+    return int(values)
 
 
 def sum_of(value: Number) -> Number:
@@ -133,10 +138,10 @@ def share(values: Sequence[Value]) -> Sequence[Value]:
 
 def gathered(values: Sequence[Value]) -> list[Value]:
     """Return the values of the shares of all processes, in the order before `share`."""
-    shares = _values(list(values))
-    result: list[Value] = [shares[0][0]] * sum(map(len, shares)) if shares[0] else []
-    for place, part in enumerate(shares):
-        result[place :: len(shares)] = part
+    parts = _values(list(values))
+    result: list[Value] = [parts[0][0]] * sum(map(len, parts)) if parts[0] else []
+    for place, part in enumerate(parts):
+        result[place :: len(parts)] = part
     return result
 
 
@@ -160,17 +165,6 @@ def _values(value: Value) -> list[Value]:
     values: list[Any] = [None] * number()
     torch.distributed.all_gather_object(values, value)
     return values
-
-
-def _values_of_ints(value: int) -> list[int]:
-    """Return the integers of all processes, faster than `_values`."""
-    if number() == 1:
-        return [value]
-    device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
-    values = torch.zeros(number(), dtype=torch.long, device=device)
-    values[rank()] = value
-    torch.distributed.all_reduce(values)
-    return values.tolist()
 
 
 def _wait_for_all() -> None:

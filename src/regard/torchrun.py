@@ -1,4 +1,4 @@
-"""What torchrun tells the processes that it starts, by environment variables."""
+"""Environment variables of a process that torchrun started."""
 
 from __future__ import annotations
 

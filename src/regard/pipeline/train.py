@@ -151,12 +151,6 @@ def train(
         _check_state(folder, experiment.data, checkpoints, goes_on=goes_on)
         if goes_on:
             check_dev(folder, split.dev)
-        findings = (
-            *unusable,
-            *setup.findings,
-            *_length_findings(experiment, setup.batches),
-            *_memory_findings(setup, device, precision),
-        )
         plan = Plan(
             folder=folder,
             num_pairs=setup.num_pairs,
@@ -174,7 +168,14 @@ def train(
             unused=unused_fields(experiment),
             cache_file=setup.cache_file,
             initialisation=setup.initialisation,
-            findings=() if goes_on else findings,
+            findings=()
+            if goes_on
+            else (
+                *unusable,
+                *setup.findings,
+                *_length_findings(experiment, setup.batches),
+                *_memory_findings(setup, device, precision),
+            ),
         )
         with training_alone(folder):
             check_folder(folder, experiment, resume=resume)

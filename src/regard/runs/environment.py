@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ def _paths(record: Any) -> Iterable[Path]:
             yield from _paths(value)
 
 
+@cache
 def _cpu() -> str:
     """Return the name of the CPU."""
     try:
@@ -141,6 +143,7 @@ def _cpu() -> str:
     return next(names, platform.machine())
 
 
+@cache
 def _commit(root: Path) -> str | None:
     """Return the commit of a checkout with this root."""
     if not (root / ".git").exists():

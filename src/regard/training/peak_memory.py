@@ -38,8 +38,8 @@ def peak_of_update(model: nn.Module, objective: Objective, batch: Any, precision
     devices = {weight.device for weight in model.parameters() if weight.is_cuda}
     with torch.random.fork_rng(devices=[device.index or 0 for device in devices]):
         saved = [_saved_bytes(model, objective, batch, number, precision) for number in (few, more)]
-    each = max(0.0, (saved[1] - saved[0]) / max(1, more - few))
-    return weights + round(TEMPORARY * (saved[0] + each * (len(batch) - few)))
+    slope = max(0.0, (saved[1] - saved[0]) / max(1, more - few))
+    return weights + round(TEMPORARY * (saved[0] + slope * (len(batch) - few)))
 
 
 def _saved_bytes(
