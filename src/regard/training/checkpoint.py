@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -185,42 +186,36 @@ class Checkpoints:
             return set()
         return {self._validated(number) for number in self._to_average(before)}
 
-    def _damage(self) -> UserError | None:
-        """Return what is wrong with a damaged or missing training state, if the state before it is
-        intact and can take over."""
-        if self.state_path is None or not self._previous.is_file():
-            return None
-        if self.state_path.exists() and not self.state_path.is_file():
-            return None
+    def _intact(self) -> tuple[Path, dict[str, Any]]:
+        """Return the training state with its metadata, or the state before it if the last one is
+        damaged or missing. UserError if no state is intact."""
+        last = (self.folder or Path()) / STATE
+        if not last.is_file() and (last.exists() or not self._previous.is_file()):
+            raise UserError(f"nothing to resume: there is no {last}")
         try:
-            _check_intact(self.state_path)
-        except UserError as error:
-            try:
-                _check_intact(self._previous)
-            except UserError:
-                return None
-            return error
-        return None
+            return last, _check_intact(last)
+        except UserError:
+            if self._previous.is_file():
+                with suppress(UserError):
+                    return self._previous, _check_intact(self._previous)
+            raise
 
-    def _take_over(self) -> None:
-        """Replace a damaged or missing training state by the state before it, with a warning."""
-        if self.state_path and (error := self._damage()) is not None:
-            log.warning("%s; the training continues from the state before it", error)
-            self._previous.replace(self.state_path)
+    def check(self, *, resume: bool) -> Path | None:
+        """Return the file of the state to resume; None for a new run. Nothing is written.
 
-    def check(self, *, resume: bool) -> None:
-        """Raise a UserError if there is nothing to resume, if a new run would overwrite another, if
-        weights to average have no folder, or if the settings or the data differ from those of the
-        run. Nothing is written."""
+        UserError if there is nothing to resume, if a new run would overwrite another, if weights to
+        average have no folder, or if the settings or the data differ from those of the run."""
         if self.average and self.folder is None:
             raise UserError("average saves weights in a folder: name a folder, or unset average")
         if resume:
-            path = self._previous if self._damage() else self.state_path
-            if path is None or not path.is_file():
-                raise UserError(f"nothing to resume: there is no {path or 'folder'}")
-            self._check_files(self.folder or Path(), path)
-        elif self.state_path and self.state_path.exists():
+            if self.folder is None:
+                raise UserError("nothing to resume: there is no folder")
+            path, about = self._intact()
+            self._check_files(self.folder, path, about)
+            return path
+        if self.state_path and self.state_path.exists():
             raise UserError(f"{self.folder} holds a run already: resume it or name another")
+        return None
 
     def begin(
         self, model: nn.Module, adam: torch.optim.Optimizer, *, resume: bool
@@ -230,10 +225,15 @@ class Checkpoints:
 
         UserError as in `check`, or if the weights are those of another model."""
         if self.folder or self.shared is None:
-            self.check(resume=resume)
+            chosen = self.check(resume=resume)
+            if chosen == self._previous and self.state_path:
+                log.warning(
+                    "%s is damaged or missing; the training continues from the state before it",
+                    self.state_path,
+                )
+                chosen.replace(self.state_path)
         folder = self.shared or self.folder
         if resume and folder:
-            self._take_over()
             if self.shared:
                 processes.from_first(None)  # the others read the state that took over
             path = folder / STATE
@@ -268,10 +268,9 @@ class Checkpoints:
         with whole(self.folder / MODEL) as unfinished:
             unfinished.write_bytes(best.read_bytes())
 
-    def _check_files(self, folder: Path, path: Path) -> None:
-        """Raise a UserError if the state, the best weights or the log are damaged or belong to
-        another run."""
-        about = _check_intact(path)
+    def _check_files(self, folder: Path, path: Path, about: Mapping[str, Any]) -> None:
+        """Raise a UserError if the best weights or the log are damaged, or if they or the state
+        with this metadata belong to another run."""
         self._compare(about["fingerprint"])
         state = _state(about, path)
         if self.run and about.get("run") != self.run:
