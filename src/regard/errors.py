@@ -17,7 +17,10 @@ NO_MEMORY = (
 
 class UserError(Exception):
     """Error in one line: what came, what was expected and what to do. The command line prints it
-    without a traceback and exits with a non-zero status."""
+    without a traceback and exits with its status."""
+
+    STATUS = 1
+    """Exit status of the command line."""
 
 
 def install_command(*packages: str) -> str:
@@ -35,4 +38,4 @@ class UsageError(UserError):
     """Invalid command-line arguments."""
 
     STATUS = 2
-    """Exit status, as of other programs and of tyro."""
+    """As of other programs and of tyro."""

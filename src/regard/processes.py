@@ -34,6 +34,9 @@ while the others wait, and torchrun ends all processes when one has failed."""
 class ConnectionLostError(UserError):
     """Another process ended, so this one cannot continue."""
 
+    STATUS = 3
+    """Tells `regard train --processes` that another process failed first."""
+
 
 def rank() -> int:
     """Return the number of this process, from 0."""

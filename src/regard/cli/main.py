@@ -101,7 +101,7 @@ def run(arguments: list[str]) -> int:
     except UserError as error:
         message = with_own_options(str(error), getattr(command, "Options", None))
         print(f"regard {name}{place}: {message}", file=sys.stderr)
-        return UsageError.STATUS if isinstance(error, UsageError) else 1
+        return error.STATUS
     except BrokenPipeError:
         drop_output()
         return 1

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
@@ -14,6 +14,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from regard.errors import UserError
 from regard.interruption import INTERRUPTED, TERMINATED
+from regard.processes import ConnectionLostError
 
 
 def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) -> int:
@@ -40,11 +41,27 @@ def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) 
     except SignalException as signalled:
         return 128 + signalled.sigval
     except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
+        failure = _cause(error.failures.values())
         if failure.exitcode in (INTERRUPTED, TERMINATED):
             return failure.exitcode
-        raise UserError(f"process {rank} of {num_processes} {_end_of(failure)}") from error
+        raise UserError(
+            f"process {failure.local_rank} of {num_processes} {_end_of(failure)}"
+        ) from error
     return 0
+
+
+def _cause(failures: Iterable[ProcessFailure]) -> ProcessFailure:
+    """Return the failure that led to the others: processes that lost their connection and processes
+    that were ended by SIGTERM come last, since torchrun ends the processes that are left."""
+    ended = (TERMINATED, -signal.SIGTERM)
+    return min(
+        failures,
+        key=lambda failure: (
+            failure.exitcode == ConnectionLostError.STATUS,
+            failure.exitcode in ended,
+            failure.timestamp,
+        ),
+    )
 
 
 def _end_of(failure: ProcessFailure) -> str:
