@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from regard.cli.lines import (
     MOSTLY,
-    UnknownWords,
     warn_of_long,
     warn_of_problems,
     warn_of_refused,
 )
 from regard.cli.output import warn
-from regard.cli.table_rows import RowFaults
-from regard.data.files.lines import LineProblem
+from regard.cli.source_faults import SourceFaults
 
 if TYPE_CHECKING:
     from regard.data.files.source_table import SourceTable
@@ -24,32 +22,13 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class TranslationFaults:
+class TranslationFaults(SourceFaults):
     """Faults of an input or of a part of it, by the numbers of their lines, from 1. As a dictionary
     they can be merged with those of other parts."""
 
-    broken: list[LineProblem] = field(default_factory=list)
     tabs: list[int] = field(default_factory=list)
     """First line of each part that has a tab."""
-    long: list[int] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
-    unknown: UnknownWords = field(default_factory=UnknownWords)
-    rows: RowFaults = field(default_factory=RowFaults)
-    num_refused: int = 0
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> TranslationFaults:
-        """Return the faults of a dictionary that `asdict` returned."""
-        records = {
-            "broken": [LineProblem(**problem) for problem in values["broken"]],
-            "unknown": UnknownWords(**values["unknown"]),
-            "rows": RowFaults(**values["rows"]),
-        }
-        return cls(**{**values, **records})
-
-    def add_problem(self, problem: LineProblem) -> None:
-        """Add a line that could not be read as it is, without its text."""
-        self.broken.append(replace(problem, text=""))
 
     def add(self, number: int, translation: GeneratedText, translator: TranslationModel) -> None:
         """Add the line with this number, from 1, if its translation reports a fault."""
@@ -95,7 +74,6 @@ class TranslationFaults:
         self.unknown.warn()
 
     def clear(self) -> None:
-        """Forget the faults that are reported, apart from the number of refused lines."""
-        for lines in (self.broken, self.tabs, self.long, self.refused):
-            lines.clear()
-        self.unknown.clear()
+        super().clear()
+        self.tabs.clear()
+        self.refused.clear()
