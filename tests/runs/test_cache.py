@@ -8,6 +8,7 @@ import time
 import pytest
 
 from regard.data.text.encoded import EncodedPairs
+from regard.data.text.stored import Part, PartFacts
 from regard.errors import UserError
 from regard.runs import cache
 from regard.runs.cache import DataCache, cache_folder
@@ -15,24 +16,33 @@ from regard.runs.cache import DataCache, cache_folder
 PAIRS = EncodedPairs.of([[5, 6, 7], [9]], [[8], [10, 11]])
 
 
-class Counted:
-    """A source of pairs that counts how often it is asked, and may break off."""
+def part(number, last=2):
+    facts = PartFacts(0, 2 * number, 2, is_last=number == last, has_copies=False, about="")
+    return Part.of(PAIRS, facts, 13)
 
-    vocabulary = 13
-    has_copies = False
+
+DIGESTS = [part(number).digest for number in range(3)]
+
+
+class Counted:
+    """A source of three parts that notes the pairs from which it is asked, and may break off."""
 
     def __init__(self, error=None):
-        self.asked = 0
+        self.asked = []
+        self.made = []
         self._error = error
 
-    def parts(self):
-        self.asked += 1
-        yield PAIRS
-        if self._error:
-            raise self._error
+    def parts(self, first):
+        self.asked.append(first)
+        for number in range(first // 2, 3):
+            self.made.append(number)
+            yield part(number)
+            if self._error and number == 1:
+                raise self._error
 
-    def about(self):
-        return f"asked {self.asked}"
+
+def digests(cached):
+    return [part.digest for part in cached.parts]
 
 
 @pytest.fixture
@@ -59,14 +69,26 @@ def test_without_a_home_folder_the_cache_must_be_set(monkeypatch):
         cache_folder()
 
 
-def test_pairs_are_encoded_once(data_cache):
+def test_parts_are_encoded_once(data_cache):
     source = Counted()
-    first, second = data_cache.pairs("facts", source), data_cache.pairs("facts", source)
-    assert source.asked == 1
-    assert (first.about, second.about) == ("asked 1", "asked 1")
-    assert first.pairs.digest == second.pairs.digest == PAIRS.digest
-    assert first.made is not None
-    assert second.made is None
+    first, second = data_cache.parts("facts", source), data_cache.parts("facts", source)
+    assert source.asked == [0]
+    assert digests(first) == digests(second) == DIGESTS
+    assert len(first.made) == 3
+    assert second.made == ()
+
+
+def test_parts_that_are_missing_or_damaged_are_encoded_alone(data_cache):
+    files = data_cache.parts("facts", Counted()).made
+    files[1].unlink()
+    source = Counted()
+    assert digests(data_cache.parts("facts", source)) == DIGESTS
+    assert (source.asked, source.made) == ([2], [1])
+    files[0].write_bytes(b"")
+    files[2].write_bytes(files[1].read_bytes())  # another part
+    source = Counted()
+    assert digests(data_cache.parts("facts", source)) == DIGESTS
+    assert (source.asked, source.made) == ([0, 4], [0, 2])
 
 
 def test_a_json_entry_is_written_once(data_cache):
@@ -96,43 +118,48 @@ def test_entries_of_other_settings_and_data_are_separate(data_cache):
 def test_damaged_entries_are_written_again(data_cache, damage):
     data_cache.recall_or_compute("name", "facts", lambda: "content")
     source = Counted()
-    made = data_cache.pairs("facts", source).made
+    made = data_cache.parts("facts", source).made
     for path in data_cache.folder.iterdir():
         path.write_bytes(damage)
     assert data_cache.recall_or_compute("name", "facts", lambda: "anew") == "anew"
     assert data_cache.recall_or_compute("name", "facts", lambda: "again") == "anew"
-    assert data_cache.pairs("facts", source).made == made
-    assert data_cache.pairs("facts", source).pairs.digest == PAIRS.digest
-    assert source.asked == 2
+    assert data_cache.parts("facts", source).made == made
+    assert digests(data_cache.parts("facts", source)) == DIGESTS
+    assert source.asked == [0, 0]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("no")])
-def test_an_interrupted_entry_leaves_no_file(data_cache, error):
+def test_an_interrupted_call_continues_at_the_next_part(data_cache, error):
     with pytest.raises(type(error)):
-        data_cache.pairs("facts", Counted(error))
-    assert list(data_cache.folder.iterdir()) == []
+        data_cache.parts("facts", Counted(error))
+    assert len(list(data_cache.folder.iterdir())) == 2
+    source = Counted()
+    assert digests(data_cache.parts("facts", source)) == DIGESTS
+    assert (source.asked, source.made) == ([4], [2])
 
 
 def test_entries_that_cannot_be_written_are_held_in_memory_with_a_warning(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
     data_cache = DataCache(tmp_path / "file", "these data")
     assert data_cache.recall_or_compute("name", "facts", lambda: "content") == "content"
-    cached = data_cache.pairs("facts", Counted())
-    assert (cached.pairs.digest, cached.made) == (PAIRS.digest, None)
+    cached = data_cache.parts("facts", Counted())
+    assert (digests(cached), cached.made) == (DIGESTS, ())
     (message,) = caplog.messages
     assert "there is a file of that name" in message
     assert "REGARD_CACHE" in message
 
 
 def test_on_a_full_disk_entries_are_held_in_memory(data_cache, monkeypatch, caplog):
-    def write(path, source):
+    def write(part, path):
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache.encoded, "write", write)
-    cached = data_cache.pairs("facts", Counted())
-    assert cached.pairs.digest == PAIRS.digest
-    assert "No space left on device" in caplog.messages[0]
+    monkeypatch.setattr(Part, "write", write)
+    source = Counted()
+    assert digests(data_cache.parts("facts", source)) == DIGESTS
+    assert source.asked == [0]
+    (message,) = caplog.messages
+    assert "No space left on device" in message
     assert list(data_cache.folder.iterdir()) == []
 
 
@@ -156,8 +183,7 @@ def test_old_entries_and_no_other_files_are_removed(data_cache):
 
 def _encode(folder, barrier, queue):
     barrier.wait()
-    cached = DataCache(folder, "these data").pairs("facts", Counted())
-    queue.put((cached.pairs.digest, cached.pairs.numbers.tolist()))
+    queue.put(digests(DataCache(folder, "these data").parts("facts", Counted())))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
@@ -169,10 +195,10 @@ def test_concurrent_writers_do_not_mix(tmp_path):
     ]
     for process in processes:
         process.start()
-    assert [queue.get() for _ in processes] == [(PAIRS.digest, PAIRS.numbers.tolist())] * 3
+    assert [queue.get() for _ in processes] == [DIGESTS] * 3
     for process in processes:
         process.join()
-    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".safetensors"]
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".safetensors"] * 3
 
 
 def test_entries_are_json_without_pickle(data_cache):
@@ -185,7 +211,7 @@ def test_entries_are_json_without_pickle(data_cache):
 def test_an_upgrade_makes_a_new_entry(data_cache, monkeypatch, changed):
     data_cache.recall_or_compute("name", "facts", lambda: "old")
     source = Counted()
-    data_cache.pairs("facts", source)
+    data_cache.parts("facts", source)
     if changed == "the program":
         monkeypatch.setattr(cache, "VERSION", "99.0")
     elif changed == "the tokenizers":
@@ -193,8 +219,8 @@ def test_an_upgrade_makes_a_new_entry(data_cache, monkeypatch, changed):
     else:
         monkeypatch.setattr(cache, "FORMAT", 99)
     assert data_cache.recall_or_compute("name", "facts", lambda: "new") == "new"
-    data_cache.pairs("facts", source)
-    assert source.asked == 2
+    data_cache.parts("facts", source)
+    assert source.asked == [0, 0]
     place = data_cache.place("pictures")
     monkeypatch.undo()
     assert data_cache.place("pictures") != place

@@ -347,11 +347,11 @@ def _announce(plan: Plan, inherited: Container[str]) -> TrainingView:
     for unused in plan.unused:
         if unused.name not in inherited:
             say(str(unused))
-    if plan.cache_file is not None:
-        size = plan.cache_file.stat().st_size / 1e6
+    if plan.cache_files:
+        size = sum(path.stat().st_size for path in plan.cache_files) / 1e6
         say(
-            f"cached the encoded pairs in {plan.cache_file} ({size:,.0f} MB) for the next run; "
-            "the file can be removed at any time"
+            f"cached the encoded pairs in {plan.cache_files[0].parent} ({size:,.0f} MB) for the "
+            "next run; files in this folder can be removed at any time"
         )
     if plan.initialisation is not None:
         say(str(plan.initialisation))

@@ -16,6 +16,7 @@ from regard.config.checks import (
     Share,
     check_fields,
 )
+from regard.config.corpora import CorpusPaths
 from regard.errors import UserError
 from regard.names import (
     GeneratedImages,
@@ -37,9 +38,14 @@ class DataConfig:
     (image to text)."""
     path: Path | None = None
     """Training pairs: a file with columns of sources and targets, such as SOURCE TAB TARGET lines,
-    CSV or a workbook, or a file of the sources if target_path is set."""
+    CSV, Parquet or a workbook, or a file of the sources if target_path is set. A pattern with * or
+    ? names several files, in the order of their names."""
     target_path: Path | None = None
     """File of the targets, if sources and targets are in two files."""
+    mix: tuple[str, ...] | None = None
+    """Several corpora in place of path: FILE:WEIGHT or SOURCES,TARGETS:WEIGHT each. Each pair
+    occurs as often in an epoch as its weight says, by default once. With weight 0.1, ten epochs
+    have each pair once. FILE may be a pattern."""
     encoding: str | None = None
     """Encoding of the files, such as cp1253. Default: recognised."""
     delimiter: str | None = None
@@ -124,6 +130,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_fields("data", self)
+        self._check_mix()
         if self.feature_columns and (self.synthetic or self.target_path):
             place = "generated pairs" if self.synthetic else "two files (data.target_path)"
             raise UserError(
@@ -139,6 +146,26 @@ class DataConfig:
                 f"vocabulary, so both have data.tokenizer {self.tokenizer}: leave it out, or "
                 "give each side a vocabulary of its own"
             )
+
+    @property
+    def corpora(self) -> tuple[CorpusPaths, ...]:
+        """Corpora of `mix`, or the one of `path`; none for generated pairs."""
+        if self.mix is not None:
+            return tuple(map(CorpusPaths.parse, self.mix))
+        return () if self.path is None else (CorpusPaths(self.path, self.target_path),)
+
+    def _check_mix(self) -> None:
+        """Raise a UserError for a wrong mix, or for one beside other pairs."""
+        if self.mix is None:
+            return
+        if not self.corpora:
+            raise UserError("data.mix names no corpus: give at least one, or leave it out")
+        for name in ("path", "target_path", "synthetic"):
+            if (value := getattr(self, name)) is not None:
+                raise UserError(
+                    f"data.mix names the training pairs, and data.{name} {value} does too: name "
+                    "all files in data.mix, or leave it out"
+                )
 
 
 def check_merges(bpe_dropout: float, kinds: tuple[TokenizerKind | None, ...]) -> None:

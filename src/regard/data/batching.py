@@ -1,9 +1,9 @@
 """Batches of encoded pairs with similar lengths, in an order that can be resumed.
 
-Pairs with equal source length and equal target length are one length group. An epoch arranges all
+Pairs with equal source length and equal target length are one length group. An epoch arranges its
 pairs in a row, group after group, so that neighbours have similar lengths, and cuts the row into
 batches. The cuts follow from the sizes of the groups alone, so the batches of millions of pairs are
-counted quickly.
+counted quickly, without a number for each pair.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from regard.data.length_groups import Arrangement, HeldGroups, LengthGroups
 from regard.errors import UserError
 from regard.linear import round_rows_down
 
@@ -40,14 +41,8 @@ class BatchSettings:
 
 
 @runtime_checkable
-class Countable(Protocol):
-    """Encoded pairs with known lengths."""
-
-    @property
-    def source_lengths(self) -> np.ndarray: ...
-
-    @property
-    def target_lengths(self) -> np.ndarray: ...
+class Batchable(Protocol):
+    """Encoded pairs, which batches are made of."""
 
     @property
     def digest(self) -> str:
@@ -57,6 +52,25 @@ class Countable(Protocol):
 
     def batch(self, indices: np.ndarray) -> Any:
         """Return a padded batch of the pairs with these numbers."""
+
+
+@runtime_checkable
+class Countable(Batchable, Protocol):
+    """Encoded pairs whose lengths are in memory."""
+
+    @property
+    def source_lengths(self) -> np.ndarray: ...
+
+    @property
+    def target_lengths(self) -> np.ndarray: ...
+
+
+@runtime_checkable
+class Grouped(Batchable, Protocol):
+    """Encoded pairs that are stored in length groups."""
+
+    def groups(self, seed: int) -> LengthGroups:
+        """Return the groups, which shuffle their pairs by this seed."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +89,15 @@ class PairBatches:
     shuffles the batches.
     """
 
-    def __init__(self, pairs: Countable, settings: BatchSettings, seed: int) -> None:
+    def __init__(self, pairs: Countable | Grouped, settings: BatchSettings, seed: int) -> None:
         self._pairs = pairs
         self._settings = settings
         self._seed = seed
-        self._groups = _LengthGroups.of(pairs)
+        self._groups: LengthGroups = (
+            pairs.groups(seed)
+            if isinstance(pairs, Grouped)
+            else HeldGroups.of(pairs.source_lengths, pairs.target_lengths)
+        )
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -87,12 +105,11 @@ class PairBatches:
 
     def length_ratio(self, share: float) -> float:
         """Return the quantile at `share` of the ratios of target length to source length."""
-        ratios = self._pairs.target_lengths / self._pairs.source_lengths
-        return float(np.quantile(ratios, share))
+        return self._groups.length_ratio(share)
 
     def num_batches(self, number: int) -> int:
         """Return the number of batches in this epoch."""
-        return len(self._cut(self._row(self._random(number))))
+        return len(self._cut(self._row(number, self._random(number))))
 
     def fingerprint(self) -> str:
         """Return a digest of the pairs and of their arrangement in batches."""
@@ -106,9 +123,9 @@ class PairBatches:
     def indices(self, number: int, start: int = 0) -> Iterator[np.ndarray]:
         """Yield the numbers of the pairs of each batch of an epoch, after the first `start`."""
         random = self._random(number)
-        row = self._row(random)
+        row = self._row(number, random)
         sizes = self._cut(row)
-        order = self._groups.arrange(row, random.permutation(len(self)))
+        order = self._groups.shuffled(row, number, random)
         ends = np.cumsum(sizes)
         for place in random.permutation(len(sizes))[start:]:
             yield order[ends[place] - sizes[place] : ends[place]]
@@ -117,8 +134,11 @@ class PairBatches:
         """Yield every pair once, the longest first, in a fixed order: for evaluation."""
         row = self._groups.longest_first()
         sizes = self._cut(row)
-        order = self._groups.arrange(row, np.arange(len(self)))
-        for indices in np.split(order, np.cumsum(sizes)[:-1]) if sizes else ():
+        order = self._groups.in_order(row)
+        end = 0
+        for size in sizes:
+            end += size
+            indices = order[end - size : end]
             yield IndexedBatch(indices, self._pairs.batch(indices))
 
     def longest(self) -> Any:
@@ -128,12 +148,12 @@ class PairBatches:
     def _random(self, number: int) -> np.random.Generator:
         return np.random.default_rng((self._seed, number))
 
-    def _row(self, random: np.random.Generator) -> _Arrangement:
+    def _row(self, number: int, random: np.random.Generator) -> Arrangement:
         if self._settings.equal_lengths:
-            return self._groups.by_length()
-        return self._groups.by_length_jittered(random)
+            return self._groups.by_length(number)
+        return self._groups.by_length_jittered(number, random)
 
-    def _cut(self, row: _Arrangement) -> list[int]:
+    def _cut(self, row: Arrangement) -> list[int]:
         """Return the sizes of the batches. Each takes as many neighbours as fit, rounded down to a
         size with fast kernels; the remainder begins the next batch."""
         sizes: list[int] = []
@@ -163,74 +183,3 @@ class PairBatches:
         if tokens is None or tokens >= sentences * (source + target):
             return sentences
         return round_rows_down(max(1, tokens // (source + target)))
-
-
-@dataclass(frozen=True)
-class _Arrangement:
-    """Arrangement of all pairs: runs of pairs of one length group, in order. A group may have two
-    runs."""
-
-    groups: np.ndarray
-    counts: np.ndarray
-    firsts: np.ndarray
-    """Number of pairs of the group that belong to its other run."""
-
-    def runs(self, groups: _LengthGroups) -> Iterator[tuple[int, int, int]]:
-        """Yield the source length, the target length and the number of pairs of each run."""
-        columns = groups.sources[self.groups], groups.targets[self.groups], self.counts
-        return zip(*(column.tolist() for column in columns), strict=True)
-
-
-@dataclass(frozen=True)
-class _LengthGroups:
-    """Distinct pairs of source length and target length, and the group of every pair."""
-
-    sources: np.ndarray
-    targets: np.ndarray
-    counts: np.ndarray
-    of_pair: np.ndarray
-
-    @classmethod
-    def of(cls, pairs: Countable) -> _LengthGroups:
-        keys = pairs.source_lengths.astype(np.uint64) << 32 | pairs.target_lengths.astype(np.uint64)
-        groups, of_pair, counts = np.unique(keys, return_inverse=True, return_counts=True)
-        sources, targets = (groups >> 32).astype(np.int64), (groups & 0xFFFFFFFF).astype(np.int64)
-        return cls(sources, targets, counts, of_pair.astype(np.uint32))
-
-    def by_length(self) -> _Arrangement:
-        groups = np.arange(len(self.counts))
-        order = self._order(groups, self.sources)
-        return _Arrangement(groups[order], self.counts[order], np.zeros_like(order))
-
-    def by_length_jittered(self, random: np.random.Generator) -> _Arrangement:
-        """Arrange groups by source length, but move about half of each group, drawn at random, to
-        the sources that are longer by one. Small groups are thus mixed in each epoch."""
-        longer = random.binomial(self.counts, 0.5)
-        counts = np.concatenate([self.counts - longer, longer])
-        firsts = np.concatenate([np.zeros_like(longer), self.counts - longer])
-        groups = np.tile(np.arange(len(self.counts)), 2)
-        order = self._order(groups, np.concatenate([self.sources, self.sources + 1]))
-        order = order[counts[order] > 0]
-        return _Arrangement(groups[order], counts[order], firsts[order])
-
-    def longest_first(self) -> _Arrangement:
-        groups = np.arange(len(self.counts))[::-1]
-        return _Arrangement(groups, self.counts[groups], np.zeros_like(groups))
-
-    def _order(self, groups: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Return the order by length, then by target length: descending for even lengths,
-        ascending for odd lengths, so that neighbours stay similar across lengths."""
-        targets = self.targets[groups]
-        return np.lexsort((self.sources[groups], np.where(lengths % 2, targets, -targets), lengths))
-
-    def arrange(self, row: _Arrangement, pairs: np.ndarray) -> np.ndarray:
-        """Arrange all pairs in this row. The order of `pairs` is kept within a group."""
-        # Sorting a number for each pair takes a fifth of the time of a stable argsort.
-        places = self.of_pair[pairs].astype(np.uint64) << 32 | np.arange(
-            len(pairs), dtype=np.uint64
-        )
-        places.sort()
-        by_group = pairs[(places & 0xFFFFFFFF).astype(np.int64)]
-        begins = (np.cumsum(self.counts) - self.counts)[row.groups] + row.firsts
-        before = np.cumsum(row.counts) - row.counts
-        return by_group[np.repeat(begins - before, row.counts) + np.arange(len(pairs))]

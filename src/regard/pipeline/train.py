@@ -78,8 +78,8 @@ class Plan:
     """Messages about examples that are not used."""
     unused: tuple[Unused, ...]
     """Options that are set and have no effect."""
-    cache_file: Path | None
-    """Cache file of the encoded training pairs, if one was written."""
+    cache_files: tuple[Path, ...]
+    """Files of encoded training pairs that were added to the cache."""
     initialisation: Initialisation | None = None
     """Weights taken from another run."""
     findings: tuple[Finding, ...] = ()
@@ -166,7 +166,7 @@ def train(
             num_processes=processes.number(),
             left_out=split.left_out + setup.left_out,
             unused=unused_fields(experiment),
-            cache_file=setup.cache_file,
+            cache_files=setup.cache_files,
             initialisation=setup.initialisation,
             findings=()
             if goes_on

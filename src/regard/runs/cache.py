@@ -1,7 +1,8 @@
 """Cache of results that are expensive to compute from large data.
 
-Each entry is one file. It is written completely or not at all, and its name is a digest of all that
-it depends on. Removing files, or the whole folder, only costs time.
+Each entry is one file, or a file for each part of a large corpus. Files are written completely or
+not at all, and their names are digests of all that they depend on. Removing files, or the whole
+folder, only costs time.
 """
 
 from __future__ import annotations
@@ -12,22 +13,21 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from regard.data.text import encoded
-from regard.data.text.encoded import DamagedError, EncodedPairs, PairSource
+from regard.data.text.stored import DamagedError, PairSource, Part
 from regard.errors import UserError
 from regard.files import UnwritableError, make_folder, whole
 from regard.version import VERSION
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 """Version of cached results. It is raised if results of equal data change."""
 DAYS_KEPT = 30
 """Days after which unused files are removed, when another file is written."""
@@ -51,13 +51,12 @@ def cache_folder() -> Path:
 
 
 @dataclass(frozen=True)
-class CachedPairs:
-    """Encoded pairs, and the text about them."""
+class CachedParts:
+    """Parts of encoded pairs."""
 
-    pairs: EncodedPairs
-    about: str
-    made: Path | None = None
-    """File of the pairs, if it was written by this call."""
+    parts: tuple[Part, ...]
+    made: tuple[Path, ...] = ()
+    """Files that were written by this call."""
 
 
 @dataclass(frozen=True)
@@ -93,23 +92,40 @@ class DataCache:
         path = self._path(f"{name}.json", facts)
         self._keep(path, lambda unfinished: unfinished.write_text(text, encoding="utf8"))
 
-    def pairs(self, facts: object, source: PairSource) -> CachedPairs:
-        """Return the cached pairs of these facts, or encode and cache them. If the cache cannot be
-        written, they are held in memory."""
-        path = self._path("pairs.safetensors", facts)
-        with suppress(OSError, DamagedError):
-            cached = CachedPairs(*encoded.read(path))
-            _use(path)
-            return cached
-        error = self._keep(path, lambda unfinished: encoded.write(unfinished, source))
-        if error is None:
-            return CachedPairs(*encoded.read(path), made=path)
-        log.warning(
-            "%s: the encoded pairs are held in memory, and the next run encodes them again. Set "
-            "REGARD_CACHE to another folder",
-            error,
-        )
-        return CachedPairs(EncodedPairs.joined(source.parts()), source.about())
+    def parts(self, facts: object, source: PairSource) -> CachedParts:
+        """Return the cached parts of these facts. Parts that are missing or damaged are encoded and
+        cached, so an interrupted call continues at the next part. If the cache cannot be written,
+        they are held in memory."""
+        path, first = self._path("pairs", facts), 0
+        parts, made = list[Part](), list[Path]()
+        built: Iterator[Part] | None = None  # the parts from this one on
+        is_writable = True
+        while not parts or not parts[-1].facts.is_last:
+            file = path.with_name(f"{path.name}-{len(parts):05}.safetensors")
+            part = _stored(file)
+            if part is None or part.facts.first != first:
+                built = built or source.parts(first)
+                part = next(built)
+                if is_writable and (is_writable := self._store(file, part)):
+                    made.append(file)
+                    part = Part.read(file)
+            else:
+                built = None
+                _use(file)
+            parts.append(part)
+            first = part.facts.first + part.facts.num_read
+        return CachedParts(tuple(parts), tuple(made))
+
+    def _store(self, path: Path, part: Part) -> bool:
+        """Write a part, and return whether the cache can be written."""
+        error = self._keep(path, part.write)
+        if error is not None:
+            log.warning(
+                "%s: the encoded pairs are held in memory, and the next run encodes them again. "
+                "Set REGARD_CACHE to another folder",
+                error,
+            )
+        return error is None
 
     def place(self, name: str) -> Path:
         """Return a path in the cache to which callers add suffixes. UnwritableError if the folder
@@ -144,6 +160,13 @@ class DataCache:
                 with suppress(OSError):  # another process removed it
                     if path.stat().st_mtime < time.time() - days * SECONDS_A_DAY:
                         path.unlink()
+
+
+def _stored(path: Path) -> Part | None:
+    """Return a part, or None if it is missing or damaged."""
+    with suppress(OSError, DamagedError):
+        return Part.read(path)
+    return None
 
 
 def _use(path: Path) -> None:

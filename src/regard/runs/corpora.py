@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.config import CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
+from regard.config.corpora import CorpusPaths
 from regard.data.examples import Corpus
 from regard.data.files.header import (
     CAPTION_NAMES,
@@ -24,9 +26,12 @@ from regard.data.splits import MAX_HELD_OUT
 from regard.data.text.parallel import read_pairs
 from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
+from regard.files import exists
 from regard.names import TaskName
 from regard.runs.table_settings import table_settings
 
+PATTERN = re.compile(r"[*?\[]")
+"""Characters of patterns of file names."""
 LARGE = 1 << 25
 """Size of files in bytes above which pairs are not held in memory and their encoding is cached."""
 
@@ -98,28 +103,58 @@ def check_paths(config: Data) -> None:
 
 
 def _translations(config: DataConfig, corpus: Corpus | None) -> DataSources:
-    """Return the pairs of texts. Large files are read in every pass; other paths, such as pipes,
-    can be read only once and are held in memory."""
+    """Return the pairs of texts. Large files, and several files, are read in every pass; other
+    paths, such as pipes, can be read only once and are held in memory."""
     dev, settings = None, table_settings(config)
     if corpus is not None:
         train: PairFiles | Corpus = corpus
     elif config.synthetic is not None:
         train = Corpus(generate(config.synthetic, config.synthetic_size, config.seed))
-    elif config.path is None:
+    elif not config.corpora:
         raise UserError(
             "this recipe needs data: give --data.path FILE (source, tab, target on each line), "
             "or --data.path SOURCES --data.target-path TARGETS"
         )
     else:
-        paths = [path for path in (config.path, config.target_path) if path is not None]
-        is_large = sum(path.stat().st_size for path in paths if path.is_file()) >= LARGE
-        if is_large and all(path.is_file() for path in paths):
-            train = PairFiles.of(config.path, config.target_path, settings)
+        corpora = [matching_files(corpus) for corpus in config.corpora]
+        files = [path for pairs in corpora for pair in pairs for path in pair if path is not None]
+        is_large = sum(path.stat().st_size for path in files if path.is_file()) >= LARGE
+        is_divided = config.mix is not None or len(corpora[0]) > 1
+        if is_divided or (is_large and all(path.is_file() for path in files)):
+            train = PairFiles.of(corpora, settings)
         else:
-            train = read_pairs(config.path, target_path=config.target_path, settings=settings)
+            (path, target_path), *_ = corpora[0]
+            train = read_pairs(path, target_path=target_path, settings=settings)
     if config.dev_path is not None:
         dev = read_pairs(config.dev_path, target_path=config.dev_target_path, settings=settings)
     return DataSources(train, dev)
+
+
+def matching_files(corpus: CorpusPaths) -> list[tuple[Path, Path | None]]:
+    """Return the files of a corpus: the files of pairs, or the files of sources with those of their
+    targets. UserError if no file matches a pattern, or if the numbers of files differ."""
+    paths = _matching(corpus.path)
+    if corpus.target_path is None:
+        return [(path, None) for path in paths]
+    targets = _matching(corpus.target_path)
+    if len(paths) != len(targets):
+        raise UserError(
+            f"{corpus.path} names {len(paths)} files and {corpus.target_path} {len(targets)}: "
+            "expected a file of targets for each file of sources, in the order of their names"
+        )
+    return list(zip(paths, targets, strict=True))
+
+
+def _matching(path: Path) -> list[Path]:
+    """Return the files whose names match a pattern, in the order of their names; a file that exists
+    is no pattern."""
+    if not PATTERN.search(str(path)) or exists(path):
+        return [path]
+    root = Path(path.anchor)
+    paths = sorted(root.glob(str(path.relative_to(root))))
+    if not paths:
+        raise UserError(f"no file matches {path}")
+    return paths
 
 
 def _labelled(config: ClassificationDataConfig, corpus: Corpus | None) -> DataSources:

@@ -38,8 +38,8 @@ class TrainingSetup:
     save_vocabularies: Callable[[RunFolder], None]
     left_out: tuple[str, ...] = ()
     """Messages about examples that are not used."""
-    cache_file: Path | None = None
-    """Cache file of the encoded training pairs, if one was written."""
+    cache_files: tuple[Path, ...] = ()
+    """Files of encoded training pairs that were added to the cache."""
     initialisation: Initialisation | None = None
     """Weights taken from another run."""
     longest: Callable[[], Any] | None = None

@@ -8,6 +8,7 @@ import pytest
 
 from regard.data.examples import Pair
 from regard.data.files.lines import LineProblem
+from regard.data.files.tables import TableSettings
 from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
 
@@ -24,24 +25,47 @@ def test_every_iteration_starts_from_the_beginning(tmp_path: Path) -> None:
         LineProblem(str(path), 2, "one column", "bad"),
         Pair("c", "d", 3),
     ]
-    files = PairFiles.of(path)
+    files = PairFiles.of([[(path, None)]])
     next(files.each_line())
     assert list(files.each_line()) == list(files.each_line()) == expected
-    two = PairFiles.of(write(tmp_path / "a", "a\nb\n"), write(tmp_path / "b", "c\nd\n"))
+    sides = write(tmp_path / "a", "a\nb\n"), write(tmp_path / "b", "c\nd\n")
+    two = PairFiles.of([[sides]])
     assert list(two.each_line()) == [Pair("a", "c", 1), Pair("b", "d", 2)]
 
 
-def test_a_digest_depends_on_bytes_and_not_on_the_path(tmp_path: Path) -> None:
+def test_a_digest_depends_on_bytes_and_on_how_they_are_read(tmp_path: Path) -> None:
     one, two = write(tmp_path / "one", "a\tb\n"), write(tmp_path / "two", "a\tb\n")
-    third = write(tmp_path / "other", "a\tc\n")
-    assert PairFiles.of(one).digest() == PairFiles.of(two).digest() != PairFiles.of(third).digest()
-    assert PairFiles.of(one, third).digest() != PairFiles.of(third, one).digest()
+    kinds = [
+        ([[(one, None)]], ["x"], None),
+        ([[(one, None)]], ["y"], None),
+        ([[(one, two)]], ["x", "x"], None),
+        ([[(one, None), (two, None)]], ["x", "x"], None),
+        ([[(one, None)], [(two, None)]], ["x", "x"], None),
+        ([[(one, None)]], ["x"], TableSettings(delimiter="b")),
+    ]
+    digests = [
+        PairFiles.of(corpora, settings).digest(digests) for corpora, digests, settings in kinds
+    ]
+    assert len(set(digests)) == len(kinds)
+    assert PairFiles.of([[(two, None)]]).digest(["x"]) == digests[0]
+
+
+def test_pairs_know_their_corpus_and_their_file(tmp_path: Path) -> None:
+    paths = [write(tmp_path / name, f"{name}\tb\n") for name in "abc"]
+    files = PairFiles.of([[(paths[0], None), (paths[1], None)], [(paths[2], None)]])
+    pairs = [item for item in files.each_line() if isinstance(item, Pair)]
+    assert [pair.source for pair in pairs] == ["a", "b", "c"]
+    assert [files.corpus_of(pair) for pair in pairs] == [0, 0, 1]
+    assert [files.file_of(pair) for pair in pairs] == [0, 1, 2]
+    assert files.paths == tuple(paths)
+    with pytest.raises(UserError, match="a is named twice"):
+        PairFiles.of([[(paths[0], None)], [(paths[0], None)]])
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_a_file_that_changes_while_it_is_read_is_rejected(tmp_path: Path, when: str) -> None:
     path = write(tmp_path / "a.tsv", "a\tb\nc\td\n")
-    files = PairFiles.of(path)
+    files = PairFiles.of([[(path, None)]])
     lines = files.each_line()
     if when == "meanwhile":
         next(lines)
@@ -49,9 +73,9 @@ def test_a_file_that_changes_while_it_is_read_is_rejected(tmp_path: Path, when: 
     with pytest.raises(UserError, match=r"a\.tsv changed while it was read"):
         list(lines)
     with pytest.raises(UserError, match=r"a\.tsv changed while it was read"):
-        files.digest()
+        files.files[0].check()
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot read .*nothing: no such file"):
-        PairFiles.of(tmp_path / "nothing")
+        PairFiles.of([[(tmp_path / "nothing", None)]])

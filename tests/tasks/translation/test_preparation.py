@@ -1,6 +1,7 @@
 """Large files give the same batches as small ones, again from the cache, and in little memory."""
 
 import random
+import re
 import tracemalloc
 from dataclasses import replace
 
@@ -9,10 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.config import DataConfig, TranslationModelConfig
-from regard.data.text import encoded
+from regard.data.splits import canonical_text
+from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
-from regard.runs import corpora, splits
-from regard.tasks.translation import preparation
+from regard.runs import corpora, held_out_files, splits
+from regard.runs.table_settings import table_settings
+from regard.tasks.translation import preparation, training_parts
 from regard.tasks.translation.encoding import Tokenizers
 from tests.data.text.test_encoded import same
 
@@ -44,22 +47,6 @@ def prepared(config, seed=1, on_progress=None):
     )
 
 
-def result_of(config, seed):
-    """Return everything that preparation computes from some data, or its error message."""
-    try:
-        split, tokenizers, made = prepared(config, seed)
-    except UserError as error:
-        return str(error)
-    return (
-        [*split.train],
-        split.dev,
-        split.test,
-        split.left_out + made.left_out,
-        tokenizers.to_json(),
-        made.batches.fingerprint(),
-    )
-
-
 words = st.lists(st.sampled_from("abcdeÄ"), min_size=1, max_size=4).map(" ".join)
 good = st.tuples(words, words).map("\t".join).map(str.encode)
 lines = st.lists(
@@ -85,35 +72,66 @@ configs = st.builds(
 @settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_preparing_a_large_file_equals_preparing_in_memory(
+def test_a_large_file_gives_the_pairs_of_a_small_one(
     monkeypatch, tmp_path, lines, config, seed, own
 ):
+    """The splits are other random ones."""
     config = replace(config, path=written(tmp_path / "pairs.tsv", lines))
     if own:
         config = replace(config, dev_path=written(tmp_path / "dev.tsv", [b"a\tb", b"no tab"]))
-    monkeypatch.setattr(corpora, "LARGE", 1 << 25)
-    expected = result_of(config, seed)
     monkeypatch.setattr(corpora, "LARGE", 0)
-    assert result_of(config, seed) == expected
-    assert result_of(config, seed) == expected
+    try:
+        split, tokenizers, made = prepared(config, seed)
+    except UserError as error:
+        message = str(error)
+    else:
+        message = ""
+    if message:
+        assert re.search("no pairs|held out|longer than", message)
+        return
+    again = prepared(config, seed)
+    assert (split.dev, split.test) == (again[0].dev, again[0].test)
+    assert [*split.train] == [*again[0].train]
+    assert made.batches.fingerprint() == again[2].batches.fingerprint()
+    assert split.left_out + made.left_out == again[0].left_out + again[2].left_out
+
+    pairs = read_pairs(config.path, settings=table_settings(config)).pairs
+    train, held_out = [*split.train], [*split.test, *(() if own else split.dev)]
+    first = len(pairs) if config.limit is None else min(config.limit, len(pairs))
+    used = sorted([*train, *held_out], key=lambda pair: pair.line)
+    assert set(train) <= set(pairs[:first])
+    assert used == list(pairs) if first == len(pairs) else train == list(pairs[:first])
+    sources = [{canonical_text(pair.source) for pair in part} for part in (train, held_out)]
+    assert not sources[0] & sources[1]
+    for size, part in ((config.dev_size, split.dev), (config.test_size, split.test)):
+        assert size is None or len(part) == size or (own and part is split.dev)
+    sides = zip(
+        tokenizers.source.encode_batch([pair.source for pair in train]),
+        tokenizers.target.encode_batch([pair.target for pair in train]),
+        strict=True,
+    )
+    lengths = [max(len(one) + config.source_end, len(other) + 1) for one, other in sides]
+    assert len(made.batches) == sum(length <= config.max_length for length in lengths)
 
 
-def test_preparing_two_large_files_equals_preparing_in_memory(monkeypatch, tmp_path):
+def test_preparing_two_large_files_reports_and_caches_what_small_ones_have(monkeypatch, tmp_path):
     config = DataConfig(
         path=written(tmp_path / "a", [b"one", b"two", b"", b"four"] * 11),
         target_path=written(tmp_path / "b", [b"eins", b"zwei", b"drei", b"vier\0"] * 11),
     )
-    expected = result_of(config, 1)
-    assert "left out 11 lines" in expected[3][0]
+    expected = prepared(config)
+    assert "left out 11 lines" in expected[0].left_out[0]
     monkeypatch.setattr(corpora, "LARGE", 0)
-    assert result_of(config, 1) == expected
+    first = prepared(config)
+    assert first[0].left_out == expected[0].left_out
     for name in ("path", "target_path"):
         moved = getattr(config, name).rename(tmp_path / f"moved-{name}")
         config = replace(config, **{name: moved})
-    result = result_of(config, 1)
-    assert str(tmp_path / "moved-path") in result[3][0]
-    assert str(tmp_path / "moved-target_path") in result[3][1]
-    assert result[-1] == expected[-1]
+    split, _, made = prepared(config)
+    assert str(tmp_path / "moved-path") in split.left_out[0]
+    assert str(tmp_path / "moved-target_path") in split.left_out[1]
+    assert made.batches.fingerprint() == first[2].batches.fingerprint()
+    assert not made.cache_files
 
 
 def numbered(count, letters="abcdefgh"):
@@ -129,20 +147,16 @@ def test_cached_pairs_are_bit_equal(every_file_is_large, tmp_path, kind):
     )
     _, tokenizers, first = prepared(config)
     split, found, second = prepared(config)
-    assert first.cache_file
-    assert not second.cache_file
+    assert first.cache_files
+    assert not second.cache_files
     assert found.to_json() == tokenizers.to_json()
     assert first.batches.fingerprint() == second.batches.fingerprint()
     pairs = zip(first.batches.epoch(3), second.batches.epoch(3), strict=True)
     assert all(same(one, other) for one, other in pairs)
     # A run that is resumed has its tokenizers from files.
     tokenizers = Tokenizers.from_json(tokenizers.to_json())
-    assert (
-        preparation.encode(
-            config, tokenizers, split.train, 1, model=TranslationModelConfig()
-        ).cache_file
-        is None
-    )
+    model = TranslationModelConfig()
+    assert not preparation.encode(config, tokenizers, split.train, 1, model=model).cache_files
 
 
 def test_training_and_batch_settings_reuse_the_cache(every_file_is_large, tmp_path):
@@ -150,7 +164,7 @@ def test_training_and_batch_settings_reuse_the_cache(every_file_is_large, tmp_pa
     first = prepared(config)[2]
     changed = replace(config, batch_tokens=97, equal_lengths=True)
     second = prepared(changed)[2]
-    assert second.cache_file is None
+    assert second.cache_files == ()
     assert second.batches.fingerprint() != first.batches.fingerprint()
 
 
@@ -160,7 +174,7 @@ def test_training_and_batch_settings_reuse_the_cache(every_file_is_large, tmp_pa
 def test_data_settings_do_not_reuse_the_cache(every_file_is_large, tmp_path, changes):
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)))
     prepared(config)
-    assert prepared(replace(config, **changes))[2].cache_file
+    assert prepared(replace(config, **changes))[2].cache_files
 
 
 def test_a_changed_file_is_prepared_again(every_file_is_large, tmp_path):
@@ -169,7 +183,7 @@ def test_a_changed_file_is_prepared_again(every_file_is_large, tmp_path):
     first = prepared(config)[2]
     written(config.path, [*lines[:-1], b"other\tpair"])
     second = prepared(config)[2]
-    assert second.cache_file not in (None, first.cache_file)
+    assert not set(second.cache_files) & set(first.cache_files)
     assert second.batches.fingerprint() != first.batches.fingerprint()
 
 
@@ -210,14 +224,16 @@ def test_an_interruption_leaves_no_unfinished_file(
     with pytest.raises(KeyboardInterrupt):
         prepared(config, on_progress=interrupt)
     assert not list(tmp_path.rglob("*.unfinished"))
-    assert not list(tmp_path.rglob("*.pairs.safetensors"))
-    assert prepared(config)[2].cache_file
+    assert not list(tmp_path.rglob("*.pairs-*.safetensors"))
+    assert prepared(config)[2].cache_files
 
 
 def test_memory_does_not_grow_with_the_file(every_file_is_large, tmp_path, monkeypatch):
-    """Memory holds hashes, lengths and offsets of a pair; its text would have 500 bytes."""
-    monkeypatch.setattr(preparation, "PAIRS_AT_A_TIME", 64)
-    monkeypatch.setattr(encoded, "CHUNK", 1024)
+    """Memory has sizes of length groups, almost one for each pair of this file, and no texts of 500
+    bytes."""
+    monkeypatch.setattr(training_parts, "AT_A_TIME", 64)
+    monkeypatch.setattr(training_parts, "TOKENS_OF_A_PART", 4096)
+    monkeypatch.setattr(held_out_files, "AT_A_TIME", 64)
 
     def peak(count):
         path = written(tmp_path / f"{count}.tsv", [line * 3 for line in numbered(count)])

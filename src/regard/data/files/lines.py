@@ -89,6 +89,11 @@ class LineNumbers:
         if self.count <= LINES_SHOWN:
             self.first.append(line)
 
+    def extend(self, later: LineNumbers) -> None:
+        """Add lines that come after these."""
+        self.count += later.count
+        self.first = [*self.first, *later.first][:LINES_SHOWN]
+
     def __str__(self) -> str:
         shown = ", ".join(map(str, self.first))
         more = f" and {self.count - LINES_SHOWN} more" if self.count > LINES_SHOWN else ""

@@ -1,41 +1,27 @@
-"""Encoded pairs, in arrays in memory or in a file.
+"""Encoded pairs, in arrays in memory.
 
-    numbers            source 0, target 0, source 1, target 1, ...
-                       for models that copy: source 0, copies 0, target 0, source 1, ...
-    source_lengths     number of tokens of each source
-    target_lengths     number of tokens of each target
-
-The file has the format of safetensors. It is written while pairs are encoded, and only the numbers
-of the current batch are read, so neither needs memory for all pairs.
+numbers            source 0, target 0, source 1, target 1, ...
+                   for models that copy: source 0, copies 0, target 0, source 1, ...
+source_lengths     number of tokens of each source
+target_lengths     number of tokens of each target
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
 
 from regard.data.batch import PAD, START, PairBatch, Tokens
 
-HEAD = 4096
-"""Size of the header in bytes."""
 CHUNK = 1 << 20
 """Number of token numbers that are digested together."""
-LENGTHS = ("source_lengths", "target_lengths")
-COPIES = {"copies": "true"}
-"""Metadata of a file whose sources have numbers to copy."""
-TYPES: dict[str, np.dtype[Any]] = {"U16": np.dtype("<u2"), "I32": np.dtype("<i4")}
-
-
-class DamagedError(Exception):
-    """Damaged file of encoded pairs."""
 
 
 class EncodedPairs:
@@ -46,12 +32,10 @@ class EncodedPairs:
         numbers: np.ndarray,
         source_lengths: np.ndarray,
         target_lengths: np.ndarray,
-        digest: str | None = None,
         *,
         has_copies: bool = False,
     ) -> None:
-        """`digest` is the digest of the pairs, if it is known. `has_copies` is true if a number to
-        copy follows for each number of a source."""
+        """`has_copies` is true if a number to copy follows for each number of a source."""
         self.has_copies = has_copies
         self.numbers = numbers
         self.source_lengths = source_lengths
@@ -60,7 +44,7 @@ class EncodedPairs:
         if has_copies:
             lengths += source_lengths
         self._starts = np.cumsum(lengths) - lengths
-        self._digest = digest
+        self._lengths = lengths
 
     @classmethod
     def of(
@@ -95,15 +79,28 @@ class EncodedPairs:
         """Return the number of pairs."""
         return len(self.source_lengths)
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """Digest of the pairs, in memory or in a file."""
-        if self._digest is None:
-            digest = _Digest()
-            digest.add(self.numbers)
-            digest.end(self.source_lengths, self.target_lengths)
-            self._digest = digest.hexdigest()
-        return self._digest
+        """Digest of the pairs."""
+        digest = hashlib.sha256()
+        _add(digest, self.numbers)
+        for lengths in (self.source_lengths, self.target_lengths):
+            digest.update(len(lengths).to_bytes(8, "little"))
+            _add(digest, lengths)
+        return digest.hexdigest()
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of token numbers."""
+        return len(self.numbers)
+
+    def taken(self, indices: np.ndarray) -> EncodedPairs:
+        """Return the pairs with these numbers, in this order."""
+        lengths = self._lengths[indices]
+        before = np.cumsum(lengths) - lengths
+        places = np.repeat(self._starts[indices] - before, lengths) + np.arange(lengths.sum())
+        sides = self.source_lengths[indices], self.target_lengths[indices]
+        return EncodedPairs(self.numbers[places], *sides, has_copies=self.has_copies)
 
     def pair(self, index: int) -> tuple[list[int], list[int]]:
         """Return the token numbers of one source and its target. ValueError with copies."""
@@ -134,103 +131,6 @@ class EncodedPairs:
         return Tokens(torch.from_numpy(ids), torch.from_numpy(mask))
 
 
-@runtime_checkable
-class PairSource(Protocol):
-    """Pairs that are encoded while they are written to a file."""
-
-    @property
-    def vocabulary(self) -> int:
-        """Size of the vocabulary; all token numbers are smaller."""
-
-    @property
-    def has_copies(self) -> bool:
-        """Whether sources have numbers to copy."""
-
-    def parts(self) -> Iterable[EncodedPairs]:
-        """Yield all pairs in parts, from the beginning at every call."""
-
-    def about(self) -> str:
-        """Return a short text about the pairs, which is complete after the last part."""
-
-
-def write(path: Path, pairs: PairSource) -> None:
-    """Write all pairs and the text about them to one file."""
-    kind = "U16" if pairs.vocabulary <= 1 << 16 else "I32"
-    digest, sources, targets = _Digest(), [np.empty(0, "<i4")], [np.empty(0, "<i4")]
-    with path.open("wb") as file:
-        file.write(bytes(HEAD))
-        for part in pairs.parts():
-            digest.add(part.numbers)
-            file.write(part.numbers.astype(TYPES[kind]).tobytes())
-            sources.append(part.source_lengths)
-            targets.append(part.target_lengths)
-        lengths = [np.concatenate(side, dtype="<i4") for side in (sources, targets)]
-        for side in lengths:
-            file.write(side.tobytes())
-        about = pairs.about()
-        metadata = {"about": about, "sha256": _seal(digest, lengths, about)}
-        if pairs.has_copies:
-            metadata |= COPIES
-        file.seek(0)
-        file.write(_head(kind, lengths, metadata))
-
-
-def read(path: Path) -> tuple[EncodedPairs, str]:
-    """Return the pairs of a file of `write`, with their numbers mapped from the file, and its text.
-    The whole file is checked once. DamagedError if it is incomplete or another file; OSError if it
-    cannot be read."""
-    try:
-        with path.open("rb") as file:
-            first_bytes = file.read(HEAD)
-            head = json.loads(first_bytes[8:])
-            about = head["__metadata__"]["about"]
-            kind, count = TYPES[head["numbers"]["dtype"]], head["numbers"]["shape"][0]
-            if HEAD + head["target_lengths"]["data_offsets"][1] != path.stat().st_size:
-                raise DamagedError(f"{path} is incomplete")
-            digest = _Digest()
-            for first in range(0, count, CHUNK):
-                digest.add(np.fromfile(file, kind, min(CHUNK, count - first)))
-            sources, targets = (
-                np.fromfile(file, TYPES["I32"], head[name]["shape"][0]) for name in LENGTHS
-            )
-            metadata = {"about": about, "sha256": _seal(digest, (sources, targets), about)}
-            has_copies = "copies" in head["__metadata__"]
-            if has_copies:
-                metadata |= COPIES
-            if _head(head["numbers"]["dtype"], (sources, targets), metadata) != first_bytes:
-                raise DamagedError(f"{path} has changed since it was written")
-    except (ValueError, LookupError, TypeError) as error:
-        raise DamagedError(f"{path} is not a file of encoded pairs: {error}") from error
-    numbers = np.memmap(path, kind, "r", HEAD, (count,)) if count else np.empty(0, kind)
-    pairs = EncodedPairs(numbers, sources, targets, digest.hexdigest(), has_copies=has_copies)
-    return pairs, about
-
-
-def _head(kind: str, lengths: Sequence[np.ndarray], metadata: dict[str, str]) -> bytes:
-    """Return the header: the length of its JSON, then the JSON, padded with spaces."""
-    sides = [int(side.sum(dtype=np.int64)) for side in lengths]
-    if "copies" in metadata:
-        sides.append(sides[0])
-    sizes = [sum(sides), *map(len, lengths)]
-    head: dict[str, Any] = {"__metadata__": metadata}
-    end = 0
-    for name, number, size in zip(("numbers", *LENGTHS), (kind, "I32", "I32"), sizes, strict=True):
-        first, end = end, end + size * TYPES[number].itemsize
-        head[name] = {"dtype": number, "shape": [size], "data_offsets": [first, end]}
-    content = json.dumps(head).encode().ljust(HEAD - 8)
-    if len(content) > HEAD - 8:
-        raise ValueError(
-            f"the text about the pairs has {len(metadata['about'])} characters, which are too many"
-        )
-    return (HEAD - 8).to_bytes(8, "little") + content
-
-
-def _seal(digest: _Digest, lengths: Sequence[np.ndarray], about: str) -> str:
-    """Add the lengths to the digest and return a checksum of pairs and text."""
-    digest.end(*lengths)
-    return hashlib.sha256(f"{digest.hexdigest()} {about}".encode()).hexdigest()
-
-
 def _lengths(name: str, sequences: Sequence[Sequence[int]]) -> np.ndarray:
     lengths = np.fromiter(map(len, sequences), np.int32, len(sequences))
     if not lengths.all():
@@ -238,20 +138,7 @@ def _lengths(name: str, sequences: Sequence[Sequence[int]]) -> np.ndarray:
     return lengths
 
 
-class _Digest:
-    """Digest of numbers that come in parts, independent of their stored type."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-
-    def add(self, numbers: np.ndarray) -> None:
-        for first in range(0, len(numbers), CHUNK):
-            self._hash.update(numbers[first : first + CHUNK].astype("<i4").tobytes())
-
-    def end(self, source_lengths: np.ndarray, target_lengths: np.ndarray) -> None:
-        for lengths in (source_lengths, target_lengths):
-            self._hash.update(len(lengths).to_bytes(8, "little"))
-            self.add(lengths)
-
-    def hexdigest(self) -> str:
-        return self._hash.hexdigest()
+def _add(digest: Any, numbers: np.ndarray) -> None:
+    """Add numbers to a digest, independent of their type."""
+    for first in range(0, len(numbers), CHUNK):
+        digest.update(numbers[first : first + CHUNK].astype("<i4").tobytes())

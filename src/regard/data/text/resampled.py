@@ -12,6 +12,7 @@ from regard.data.batch import PairBatch, pair_batch
 from regard.data.batching import PairBatches
 from regard.data.text.bpe_dropout import BpeDropout
 from regard.data.text.encoded import EncodedPairs
+from regard.data.text.stored import StoredPairs
 
 
 class ResampledBatches:
@@ -26,7 +27,7 @@ class ResampledBatches:
     def __init__(
         self,
         batches: PairBatches,
-        pairs: EncodedPairs,
+        pairs: EncodedPairs | StoredPairs,
         sides: tuple[BpeDropout | None, BpeDropout | None],
         max_length: int,
         seed: int,

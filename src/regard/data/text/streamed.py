@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from regard.data.examples import Pair
@@ -15,7 +18,7 @@ from regard.errors import UserError
 
 
 @dataclass(frozen=True)
-class PairFiles:
+class PairFile:
     """File of pairs, or two files. The files must not change while they are used, because each pass
     relies on the passes before."""
 
@@ -29,7 +32,7 @@ class PairFiles:
     @classmethod
     def of(
         cls, path: Path, target_path: Path | None = None, settings: TableSettings | None = None
-    ) -> PairFiles:
+    ) -> PairFile:
         """Return the files with their sizes and times. UserError if a file cannot be read."""
         stamps = tuple(map(_stamp, _both(path, target_path)))
         if settings is not None and target_path is None and pair_columns(path, settings) == PLAIN:
@@ -40,30 +43,82 @@ class PairFiles:
     def paths(self) -> tuple[Path, ...]:
         return _both(self.path, self.target_path)
 
-    def digest(self) -> str:
-        """Return a digest of the content of the files. UserError if a file cannot be read."""
-        digests = []
-        for path in self.paths:
-            try:
-                with path.open("rb") as file:
-                    digests.append(hashlib.file_digest(file, "sha256").hexdigest())
-            except OSError as error:
-                raise _unreadable(path, error) from error
-        self._check()
-        if self.settings not in (None, TableSettings()):
-            digests.append(hashlib.sha256(repr(self.settings).encode()).hexdigest())
-        return "-".join(digests)
-
     def each_line(self) -> Iterator[Pair | LineProblem]:
         """Yield a pair or a problem for each line. UserError if a file changed since `of`."""
-        self._check()
+        self.check()
         yield from each_line(self.path, self.target_path, self.settings)
-        self._check()
+        self.check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise a UserError if a file changed since `of`."""
         for path, stamp in zip(self.paths, self.stamps, strict=True):
             if _stamp(path) != stamp:
                 raise UserError(f"{path} changed while it was read: start again")
+
+
+@dataclass(frozen=True)
+class PairFiles:
+    """Files of one corpus or of several."""
+
+    corpora: tuple[tuple[PairFile, ...], ...]
+    """Files of each corpus."""
+
+    @classmethod
+    def of(
+        cls,
+        corpora: Sequence[Sequence[tuple[Path, Path | None]]],
+        settings: TableSettings | None = None,
+    ) -> PairFiles:
+        """Return corpora of files: each file of pairs has no second path, and each file of sources
+        has that of its targets. UserError if a file cannot be read or occurs twice."""
+        files = tuple(tuple(PairFile.of(*paths, settings) for paths in part) for part in corpora)
+        result = cls(files)
+        (name, count), *_ = Counter(str(file.path) for file in result.files).most_common(1)
+        if count > 1:
+            raise UserError(f"{name} is named twice: name it once, with the sum of its weights")
+        return result
+
+    @cached_property
+    def files(self) -> tuple[PairFile, ...]:
+        """Files of all corpora."""
+        return tuple(chain.from_iterable(self.corpora))
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Paths of all files of pairs, sources and targets."""
+        return tuple(chain.from_iterable(file.paths for file in self.files))
+
+    def digest(self, digests: Sequence[str]) -> str:
+        """Return a digest of all content and of how it is read, from the digest of each path."""
+        facts = [
+            [len(file.paths), file.settings]
+            if file.settings not in (None, TableSettings())
+            else [len(file.paths)]
+            for file in self.files
+        ]
+        sizes = [len(files) for files in self.corpora]
+        return hashlib.sha256(repr([sizes, facts, list(digests)]).encode()).hexdigest()
+
+    def each_line(self) -> Iterator[Pair | LineProblem]:
+        """Yield a pair or a problem for each line. UserError if a file changed since `of`."""
+        for file in self.files:
+            yield from file.each_line()
+
+    def corpus_of(self, pair: Pair) -> int:
+        """Return the number of the corpus of a pair of `each_line`, from 0."""
+        return self._places[pair.path][0]
+
+    def file_of(self, pair: Pair) -> int:
+        """Return the number of the file of a pair of `each_line`, from 0."""
+        return self._places[pair.path][1]
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[int, int]]:
+        corpora = (number for number, files in enumerate(self.corpora) for _ in files)
+        return {
+            str(file.path): (corpus, number)
+            for number, (file, corpus) in enumerate(zip(self.files, corpora, strict=True))
+        }
 
 
 def _both(path: Path, target_path: Path | None) -> tuple[Path, ...]:
@@ -74,9 +129,5 @@ def _stamp(path: Path) -> tuple[int, int]:
     try:
         status = path.stat()
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
     return status.st_size, status.st_mtime_ns
-
-
-def _unreadable(path: Path, error: OSError) -> UserError:
-    return UserError(f"cannot read {path}: {(error.strerror or str(error)).lower()}")

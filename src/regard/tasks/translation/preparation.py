@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -16,14 +16,17 @@ from regard.data.text.bpe_dropout import BpeDropout
 from regard.data.text.encoded import EncodedPairs
 from regard.data.text.features import FeatureTokenizer, split_source
 from regard.data.text.resampled import ResampledBatches
+from regard.data.text.stored import PartFacts, StoredPairs
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
-from regard.runs.cache import CachedPairs
+from regard.runs.cache import DataCache
 from regard.runs.progress import OnProgress
 from regard.runs.splits import TrainingPairs
 from regard.tasks.translation.encoding import PairEncoder, Tokenizers
+from regard.tasks.translation.training_parts import TrainingParts, merged
 
-PAIRS_AT_A_TIME = 8192
+FILES_SHOWN = 3
+"""Number of files that are named in a sentence about long pairs."""
 
 
 def train_tokenizers(
@@ -97,13 +100,13 @@ def _settings(config: DataConfig, *, target: bool) -> TokenizerSettings:
 
 @dataclass(frozen=True)
 class EncodedTraining:
-    """Training batches, and a message about pairs that were too long, if any."""
+    """Training batches, and messages about pairs that were too long, if any."""
 
-    pairs: EncodedPairs
+    pairs: EncodedPairs | StoredPairs
     batches: PairBatches
     left_out: tuple[str, ...]
-    cache_file: Path | None
-    """Cache file of the encoded pairs, if one was written."""
+    cache_files: tuple[Path, ...]
+    """Files of encoded pairs that were added to the cache."""
 
 
 def encode(
@@ -117,81 +120,52 @@ def encode(
 ) -> EncodedTraining:
     """Encode training pairs as batches. Pairs that are too long are left out and reported."""
     encoder = PairEncoder(config, model, tokenizers)
-    source = _TrainingSource(config, tokenizers, encoder, pairs, on_progress)
-    if pairs.cache is None:
-        encoded = CachedPairs(EncodedPairs.joined(source.parts()), source.about())
-    else:
-        encoded = pairs.cache.pairs(source.facts(), source)
-    if not len(encoded.pairs):
+    source = TrainingParts(config, tokenizers, encoder, pairs, on_progress)
+    encoded, facts, made = _encoded(source, pairs.cache, config)
+    if not len(encoded):
         raise UserError(
             f"all {len(pairs)} pairs are longer than {config.max_length} tokens: raise "
             "--data.max-length"
         )
     settings = BatchSettings(config.batch_tokens, config.batch_sentences, config.equal_lengths)
-    too_long = LineNumbers(**json.loads(encoded.about))
-    left_out = (
-        f"left out {too_long.count} pairs longer than {config.max_length} tokens ({too_long})"
-    )
     return EncodedTraining(
-        encoded.pairs,
-        PairBatches(encoded.pairs, settings, seed),
-        (left_out,) if too_long.count else (),
-        encoded.made,
+        encoded,
+        PairBatches(encoded, settings, seed),
+        _left_out(facts, pairs.names, config.max_length),
+        made,
     )
 
 
-class _TrainingSource:
-    """Encoded training pairs, in parts."""
+def _encoded(
+    source: TrainingParts, cache: DataCache | None, config: DataConfig
+) -> tuple[EncodedPairs | StoredPairs, list[PartFacts], tuple[Path, ...]]:
+    """Return the encoded pairs, the facts about their parts, and the files that were added to the
+    cache. Pairs without a cache are held in memory, in their order."""
+    if cache is None:
+        blocks = list(source.blocks())
+        encoded = EncodedPairs.joined(pairs for pairs, _ in blocks)
+        return encoded, [facts for _, facts in blocks], ()
+    cached = cache.parts(source.facts(), source)
+    stored = StoredPairs(cached.parts, [corpus.weight for corpus in config.corpora])
+    return stored, [part.facts for part in cached.parts], cached.made
 
-    def __init__(
-        self,
-        config: DataConfig,
-        tokenizers: Tokenizers,
-        encoder: PairEncoder,
-        pairs: TrainingPairs,
-        on_progress: OnProgress | None,
-    ) -> None:
-        self._config = config
-        self._encoder = encoder
-        self._tokenizers = tokenizers
-        self._pairs = pairs
-        self._on_progress = on_progress
-        self._too_long = LineNumbers()
 
-    @property
-    def vocabulary(self) -> int:
-        return self._encoder.vocabulary
-
-    @property
-    def has_copies(self) -> bool:
-        return self._encoder.has_copies
-
-    def facts(self) -> object:
-        """Return all settings that the encoded pairs depend on."""
-        config = self._config
-        ends = config.source_end, config.target_end
-        facts = [self._pairs.facts(), self._tokenizers.to_json(), ends, config.max_length]
-        return [*facts, "copies"] if self.has_copies else facts
-
-    def parts(self) -> Iterator[EncodedPairs]:
-        """Encode the pairs part by part."""
-        self._too_long = LineNumbers()
-        max_length, encoder = self._config.max_length, self._encoder
-        pairs = self._pairs.with_progress("encoding", self._on_progress)
-        while part := list(islice(pairs, PAIRS_AT_A_TIME)):
-            sources = encoder.sources([pair.source for pair in part])
-            targets = encoder.targets([pair.target for pair in part], sources)
-            short = []
-            for pair, source, target in zip(part, sources, targets, strict=True):
-                if max(len(source), len(target)) <= max_length:
-                    short.append((source, target))
-                else:
-                    self._too_long.add(pair.line)
-            yield encoder.pairs([ids[0] for ids in short], [ids[1] for ids in short])
-
-    def about(self) -> str:
-        """Return the number of pairs that were too long and the first of their lines, as JSON."""
-        return json.dumps(asdict(self._too_long))
+def _left_out(facts: Sequence[PartFacts], names: Sequence[str], max_length: int) -> tuple[str, ...]:
+    """Return a sentence about the pairs that were too long, if any."""
+    files = merged(
+        {int(number): LineNumbers(**lines) for number, lines in json.loads(part.about).items()}
+        for part in facts
+    )
+    if not files:
+        return ()
+    total = sum(lines.count for lines in files.values())
+    shown = [
+        f"{names[number]}: {lines}" if len(names) > 1 else str(lines)
+        for number, lines in islice(files.items(), FILES_SHOWN)
+    ]
+    if len(files) > FILES_SHOWN:
+        shown.append(f"{len(files) - FILES_SHOWN} more files")
+    return (f"left out {total} pairs longer than {max_length} tokens ({'; '.join(shown)})",)
 
 
 def resampled(

@@ -98,7 +98,7 @@ def prepare(
         f"vocabulary {len(tokenizers.source):,} and {len(tokenizers.target):,}",
         tokenizers.save,
         encoded.left_out + too_long,
-        encoded.cache_file,
+        encoded.cache_files,
         initialisation,
         longest=encoded.batches.longest,
         describe=partial(_lines, tokenizers),

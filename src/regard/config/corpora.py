@@ -1,0 +1,46 @@
+"""Corpora of a configuration: files of pairs, with weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import UserError
+
+EXPECTED = "expected FILE, FILE:WEIGHT, or SOURCES,TARGETS:WEIGHT, such as news.tsv.gz:0.5"
+MAX_WEIGHT = 1000.0
+
+
+@dataclass(frozen=True)
+class CorpusPaths:
+    """File of a corpus, or several whose names match a pattern."""
+
+    path: Path
+    """File of pairs, or of sources."""
+    target_path: Path | None = None
+    weight: float = 1.0
+    """Number of times that each pair occurs in an epoch."""
+
+    @classmethod
+    def parse(cls, text: str) -> CorpusPaths:
+        """Return the corpus of an entry of `data.mix`. UserError for a wrong entry."""
+        names, colon, number = text.rpartition(":")
+        weight = _weight(text, number) if colon else 1.0
+        source, comma, target = (names if colon else text).partition(",")
+        if not source or (comma and not target) or "," in target:
+            raise UserError(f"data.mix has {text!r}: {EXPECTED}")
+        return cls(Path(source), Path(target) if comma else None, weight)
+
+
+def _weight(text: str, number: str) -> float:
+    try:
+        weight = float(number)
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight <= MAX_WEIGHT:
+        raise UserError(
+            f"data.mix has {text!r}, whose weight is {number!r}: expected a number above 0, up to "
+            f"{MAX_WEIGHT:,.0f}; {EXPECTED}"
+        )
+    return weight

@@ -1,0 +1,150 @@
+"""Corpora with weights, in one file or in many, plain, gzipped and Parquet."""
+
+import gzip
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from regard.config import DataConfig, Experiment, TrainingConfig, TranslationModelConfig
+from regard.config.corpora import CorpusPaths
+from regard.errors import UserError
+from regard.pipeline.train import train
+from regard.runs import splits
+from regard.runs.corpora import matching_files
+from regard.tasks.translation import preparation
+from tests import configs
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+
+
+def rows(name, number):
+    return [(f"{name} {n}", f"{name} {n} so") for n in range(number)]
+
+
+def tsv(pairs):
+    return "".join(f"{source}\t{target}\n" for source, target in pairs)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return the folder of four corpora."""
+    (tmp_path / "news-1.tsv").write_text(tsv(rows("a", 30)))
+    (tmp_path / "news-2.tsv.gz").write_bytes(gzip.compress(tsv(rows("b", 20)).encode()))
+    (tmp_path / "talks.en").write_text("".join(f"{source}\n" for source, _ in rows("c", 10)))
+    (tmp_path / "talks.de").write_text("".join(f"{target}\n" for _, target in rows("c", 10)))
+    return tmp_path
+
+
+def mixed(folder, *entries, **settings):
+    mix = tuple(
+        ",".join(str(folder / name) for name in names.split(",")) + f":{weight}"
+        for names, weight in entries
+    )
+    return DataConfig(mix=mix, dev_size=0, test_size=0, **settings)
+
+
+def epoch_of(config, number):
+    """Return how often each first word occurs in the sources of an epoch."""
+    split = splits.read(config)
+    tokenizers = preparation.train_tokenizers(config, split.train)
+    made = preparation.encode(config, tokenizers, split.train, 1, model=TranslationModelConfig())
+    counts = Counter()
+    for batch in made.batches.epoch(number):
+        for ids in batch.source.ids[:, 0].tolist():
+            counts[tokenizers.source.decode([ids])] += 1
+    return counts, made
+
+
+def test_each_pair_occurs_as_often_as_the_weight_of_its_corpus_says(files):
+    config = mixed(files, ("news-*", 1), ("talks.en,talks.de", 3))
+    counts, made = epoch_of(config, 1)
+    assert counts == {"a": 30, "b": 20, "c": 30}
+    assert len(made.batches) == 60
+    halved = mixed(files, ("news-1.tsv", 0.5), ("talks.en,talks.de", 1))
+    both = [epoch_of(halved, number)[0] for number in (1, 2)]
+    assert both[0] + both[1] == {"a": 30, "c": 20}
+
+
+def test_weights_use_the_same_cache(files):
+    first = epoch_of(mixed(files, ("news-*", 1), ("talks.en,talks.de", 3)), 1)[1]
+    second = epoch_of(mixed(files, ("news-*", 2), ("talks.en,talks.de", 0.5)), 1)[1]
+    assert first.cache_files
+    assert not second.cache_files
+    assert first.batches.fingerprint() != second.batches.fingerprint()
+
+
+def test_parquet_files_are_shards_too(files):
+    pytest.importorskip("pyarrow")
+    import pyarrow
+    import pyarrow.parquet
+
+    for number in (1, 2):
+        source, target = zip(*rows(f"p{number}", 10), strict=True)
+        table = pyarrow.table({"source": source, "target": target})
+        pyarrow.parquet.write_table(table, files / f"part-{number}.parquet")
+    counts, _ = epoch_of(DataConfig(path=files / "part-*.parquet", dev_size=0, test_size=0), 1)
+    assert counts == {"p1": 10, "p2": 10}
+
+
+def test_a_pattern_names_files_in_the_order_of_their_names(files):
+    assert matching_files(CorpusPaths(files / "news-*")) == [
+        (files / "news-1.tsv", None),
+        (files / "news-2.tsv.gz", None),
+    ]
+    with pytest.raises(UserError, match=r"no file matches .*none-\*"):
+        matching_files(CorpusPaths(files / "none-*"))
+    with pytest.raises(UserError, match=r"names 2 files and .* 1: expected a file of targets"):
+        matching_files(CorpusPaths(files / "news-*", files / "talks.d?"))
+    (files / "a*b").write_text("x\ty\n")
+    assert matching_files(CorpusPaths(files / "a*b")) == [(files / "a*b", None)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("a.tsv", CorpusPaths(Path("a.tsv"))),
+        ("a.tsv:0.5", CorpusPaths(Path("a.tsv"), None, 0.5)),
+        ("a.en,a.de:2", CorpusPaths(Path("a.en"), Path("a.de"), 2.0)),
+    ],
+)
+def test_entries_of_a_mix(entry, expected):
+    assert CorpusPaths.parse(entry) == expected
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["", ":1", "a.tsv:", "a.tsv:x", "a:0", "a:-1", "a:nan", "a:inf", "a:1e9", "a,b,c:1", "a,:1"],
+)
+def test_wrong_entries_are_rejected(entry):
+    with pytest.raises(UserError, match=r"data.mix has"):
+        DataConfig(mix=(entry,))
+
+
+def test_a_mix_is_the_only_data(files):
+    with pytest.raises(UserError, match=r"data.mix names .*data.path pairs.tsv does too"):
+        DataConfig(mix=("a.tsv",), path=Path("pairs.tsv"))
+    with pytest.raises(UserError, match=r"data.mix names no corpus"):
+        DataConfig(mix=())
+    with pytest.raises(UserError, match="named twice"):
+        splits.read(mixed(files, ("news-1.tsv", 1), ("news-*", 1)))
+
+
+def test_a_training_on_a_mix_can_be_resumed(files, tmp_path):
+    data = mixed(files, ("news-*", 0.5), ("talks.en,talks.de", 2), batch_sentences=4)
+    experiment = Experiment(
+        data=data,
+        model=configs.recurrent(size=8, embedding=4),
+        training=TrainingConfig(epochs=3, average=None, patience=None),
+    )
+    whole = train(experiment, tmp_path / "whole")
+    part = replace(experiment, training=replace(experiment.training, epochs=1))
+    train(part, tmp_path / "part")
+    end = train(experiment, tmp_path / "part", resume=True)
+    assert end.update == whole.update
+    files_of = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "part")]
+    assert files_of[0] == files_of[1]
