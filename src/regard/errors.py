@@ -38,4 +38,4 @@ class UsageError(UserError):
     """Invalid command-line arguments."""
 
     STATUS = 2
-    """As of other programs and of tyro."""
+    """Exit status, as of other programs and of tyro."""
