@@ -1,9 +1,9 @@
-"""Measure training on 50 thousand, 500 thousand and 5 million pairs.
+"""Measure training on 100 thousand, 1 million and 10 million pairs.
 
 The table shows peak memory, the time to the first update in a first and in a later run, and target
 tokens per second.
 
-    python benchmarks/large_file.py            (an hour, 2 GB of disk, one core)
+    python benchmarks/large_file.py            (an hour, 4 GB of disk, one core)
 
 The pairs are generated: words are drawn by Zipf's law, and each is translated by another word.
 Every run is `regard train` in a process of its own, which is stopped after `--updates` updates. Its
@@ -144,7 +144,7 @@ def tokens(lines: list[dict[str, Any]]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, nargs="+", default=[50_000, 500_000, 5_000_000])
+    parser.add_argument("--pairs", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
     parser.add_argument("--updates", type=int, default=100, help="number of updates of each run")
     parser.add_argument("--rounds", type=int, default=3, help="number of later runs for each file")
     parser.add_argument("--folder", type=Path, help="folder of temporary files")

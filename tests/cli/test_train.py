@@ -594,7 +594,7 @@ def test_encoded_pairs_of_a_large_file_are_cached_and_reported_once(capsys, here
     options = (path, *SMALL, "--training.epochs", "1")
     _, first, _ = regard(capsys, *options)
     _, second, _ = regard(capsys, *options, "--output", "again")
-    assert f"cached the encoded pairs in {here}/cache/" in first
+    assert f"cached the encoded pairs in {here}/cache (" in first
     assert "cached the encoded pairs" not in second
     _, resumed, errors = regard(capsys, *options[:-1], "2", "--resume")
     assert "cached the encoded pairs" not in resumed

@@ -30,6 +30,11 @@ def failing(*statuses):
     return start
 
 
+@pytest.fixture(autouse=True)
+def threads(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
 @pytest.mark.parametrize(
     ("statuses", "message"),
     [

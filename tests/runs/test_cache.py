@@ -8,7 +8,7 @@ import time
 import pytest
 
 from regard.data.text.encoded import EncodedPairs
-from regard.data.text.stored import Part, PartFacts
+from regard.data.text.parts import Part, PartFacts
 from regard.errors import UserError
 from regard.runs import cache
 from regard.runs.cache import DataCache, cache_folder

@@ -163,8 +163,8 @@ class DataConfig:
         for name in ("path", "target_path", "synthetic"):
             if (value := getattr(self, name)) is not None:
                 raise UserError(
-                    f"data.mix names the training pairs, and data.{name} {value} does too: name "
-                    "all files in data.mix, or leave it out"
+                    f"data.mix and data.{name} {value} both name training pairs: name all files in "
+                    "data.mix, or leave data.mix out"
                 )
 
 
@@ -344,3 +344,8 @@ class CaptionDataConfig:
 Data = DataConfig | ClassificationDataConfig | CaptionDataConfig
 DATA_SECTIONS: dict[str, type[Data]] = {record.task: record for record in get_args(Data)}
 """The data section of each task."""
+
+
+def names_files(data: Data) -> bool:
+    """Return whether the data are in files, rather than generated or in memory."""
+    return data.path is not None or getattr(data, "mix", None) is not None

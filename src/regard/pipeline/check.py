@@ -9,6 +9,7 @@ from itertools import chain
 from statistics import mean, median
 
 from regard.config import ClassificationDataConfig, Data, Experiment, resolve
+from regard.config.data import names_files
 from regard.data.examples import Pair
 from regard.runs import splits
 from regard.runs.progress import OnProgress
@@ -60,11 +61,12 @@ def held_out_problem(experiment: Experiment, setup: TrainingSetup) -> str | None
     is_needed = config.patience is not None or config.average is not None
     if setup.validate is not None or not is_needed or data.dev_size is not None:
         return None
-    if data.path is None:
+    if not names_files(data):
         return None
     noun = "pair" if setup.num_pairs == 1 else "pairs"
+    place = data.path or "data.mix"
     return (
-        f"{data.path} has {setup.num_pairs} {noun} to train on and none to hold out for the dev "
+        f"{place} has {setup.num_pairs} {noun} to train on and none to hold out for the dev "
         "score: expected at least 20, with different sources; add pairs, set --data.dev-size, or "
         "use --training.patience None --training.average None"
     )

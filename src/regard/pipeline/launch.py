@@ -26,7 +26,6 @@ def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) 
     if the processes fail more often."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // num_processes)))
-    logging.disable(logging.CRITICAL)  # torchrun's own account of a failure is long
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -36,6 +35,8 @@ def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) 
         rdzv_endpoint="localhost:0",
         max_restarts=max_restarts,
     )
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # torchrun's own account of a failure is long
     try:
         elastic_launch(config, sys.executable)("-m", "regard", *arguments)
     except SignalException as signalled:
@@ -47,6 +48,8 @@ def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) 
         raise UserError(
             f"process {failure.local_rank} of {num_processes} {_end_of(failure)}"
         ) from error
+    finally:
+        logging.disable(before)
     return 0
 
 

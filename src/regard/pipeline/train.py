@@ -13,6 +13,7 @@ from torch import nn
 from regard import processes, recipes
 from regard.building.ram import GIB, free_ram
 from regard.config import CaptionDataConfig, Data, Experiment, TrainingConfig, resolve
+from regard.config.data import names_files
 from regard.config.unused import Unused, unused_fields
 from regard.data.files.objects import Table
 from regard.device import device_named
@@ -241,7 +242,7 @@ def _length_findings(experiment: Experiment, batches: Batches) -> tuple[Finding,
     """Return the findings about the length of a training on data of the user's own, unless it is a
     number of updates."""
     config = experiment.training
-    if experiment.data.path is None or config.updates or config.validate_every:
+    if not names_files(experiment.data) or config.updates or config.validate_every:
         return ()
     updates = Period(1, "epoch").updates(batches, config.accumulate)
     return length_findings(updates, config.epochs, config.patience)

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from regard.data.text.stored import DamagedError, PairSource, Part
+from regard.data.text.parts import DamagedError, PairSource, Part
 from regard.errors import UserError
 from regard.files import UnwritableError, make_folder, whole
 from regard.version import VERSION

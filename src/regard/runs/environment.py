@@ -14,10 +14,11 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,12 @@ import numpy as np
 import torch
 
 from regard import instruction_set, processes
-from regard.config import Data
+from regard.config import Data, DataConfig
 from regard.errors import UserError
 from regard.record import digest_of_file
+from regard.runs.cache import cache_folder
+from regard.runs.corpora import LARGE, matching_files
+from regard.runs.file_digests import digests_of
 from regard.runs.folder import RunFolder
 from regard.version import VERSION
 
@@ -78,7 +82,7 @@ class Environment:
             threads=torch.get_num_threads(),
             processes=processes.number(),
             seed=seed,
-            data={str(path): digest_of_file(path) for path in data},
+            data=_digests(list(data)),
         )
 
     def differences(self, other: Environment) -> list[str]:
@@ -119,8 +123,13 @@ def read_sessions(folder: RunFolder) -> list[Environment]:
 
 
 def data_files(data: Data) -> list[Path]:
-    """Return the data files that a recipe names. Folders are left out."""
-    return [path for path in _paths(data) if path.is_file()]
+    """Return the data files that a recipe names, or that match its patterns. Folders are left
+    out."""
+    paths = list(_paths(data))
+    if isinstance(data, DataConfig):
+        pairs = chain.from_iterable(map(matching_files, data.corpora))
+        paths += [path for path in chain.from_iterable(pairs) if path is not None]
+    return [path for path in dict.fromkeys(paths) if path.is_file()]
 
 
 def _paths(record: Any) -> Iterable[Path]:
@@ -130,6 +139,16 @@ def _paths(record: Any) -> Iterable[Path]:
             yield value
         elif is_dataclass(value):
             yield from _paths(value)
+
+
+def _digests(paths: Sequence[Path]) -> dict[str, str]:
+    """Return the SHA-256 of each file. Those of large files are remembered in the cache. UserError
+    if one cannot be read."""
+    if sum(path.stat().st_size for path in paths) < LARGE:
+        return {str(path): digest_of_file(path) for path in paths}
+    names = list(map(str, paths))
+    digests = zip(names, digests_of(names, cache_folder()), strict=True)
+    return {name: digest or digest_of_file(Path(name)) for name, digest in digests}
 
 
 @cache

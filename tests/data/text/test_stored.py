@@ -17,7 +17,8 @@ from safetensors.numpy import load_file
 from regard.data.batch import END, pair_batch
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.text.encoded import EncodedPairs
-from regard.data.text.stored import DamagedError, Part, PartFacts, StoredPairs
+from regard.data.text.parts import DamagedError, Part, PartFacts
+from regard.data.text.stored import StoredPairs
 from tests.data.text.test_encoded import Pairs, encoded, pairs_of, same
 
 SETTINGS = BatchSettings(tokens=60)

@@ -15,8 +15,9 @@ from regard.data.files.lines import LineNumbers
 from regard.data.text.bpe_dropout import BpeDropout
 from regard.data.text.encoded import EncodedPairs
 from regard.data.text.features import FeatureTokenizer, split_source
+from regard.data.text.parts import PartFacts
 from regard.data.text.resampled import ResampledBatches
-from regard.data.text.stored import PartFacts, StoredPairs
+from regard.data.text.stored import StoredPairs
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.runs.cache import DataCache
@@ -128,12 +129,13 @@ def encode(
             "--data.max-length"
         )
     settings = BatchSettings(config.batch_tokens, config.batch_sentences, config.equal_lengths)
-    return EncodedTraining(
-        encoded,
-        PairBatches(encoded, settings, seed),
-        _left_out(facts, pairs.names, config.max_length),
-        made,
-    )
+    batches = PairBatches(encoded, settings, seed)
+    messages = _left_out(facts, pairs.names, config.max_length)
+    if config.mix is not None and isinstance(encoded, StoredPairs):
+        if not batches.num_batches(1):
+            raise UserError("the first epoch has no pair: raise a weight of data.mix")
+        messages += _sizes(config.mix, encoded)
+    return EncodedTraining(encoded, batches, messages, made)
 
 
 def _encoded(
@@ -148,6 +150,12 @@ def _encoded(
     cached = cache.parts(source.facts(), source)
     stored = StoredPairs(cached.parts, [corpus.weight for corpus in config.corpora])
     return stored, [part.facts for part in cached.parts], cached.made
+
+
+def _sizes(mix: Sequence[str], pairs: StoredPairs) -> tuple[str, ...]:
+    """Return a sentence about the number of pairs of each corpus."""
+    sizes = [f"{entry} {size:,}" for entry, size in zip(mix, pairs.corpus_sizes(), strict=True)]
+    return (f"training pairs of data.mix: {', '.join(sizes)}; {pairs.num_drawn:,} an epoch",)
 
 
 def _left_out(facts: Sequence[PartFacts], names: Sequence[str], max_length: int) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from regard.config import DataConfig
 from regard.data.examples import Pair
 from regard.data.files.lines import LineNumbers
 from regard.data.text.encoded import EncodedPairs
-from regard.data.text.stored import Part, PartFacts
+from regard.data.text.parts import Part, PartFacts
 from regard.runs.progress import OnProgress
 from regard.runs.splits import TrainingPairs
 from regard.tasks.translation.encoding import PairEncoder, Tokenizers
