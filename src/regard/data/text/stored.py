@@ -29,10 +29,11 @@ class StoredPairs:
         self._weights = np.array(weights, np.float64)
         self.has_copies = any(part.facts.has_copies for part in parts)
         self._cells = _Cells.of(parts)
+        self._num_pairs = int(self._cells.counts.sum())
 
     def __len__(self) -> int:
         """Return the number of pairs."""
-        return int(self._cells.counts.sum())
+        return self._num_pairs
 
     @cached_property
     def digest(self) -> str:
