@@ -28,13 +28,14 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests import needs
+from tests.docs import regard_server
 from tests.docs.pages import ROOT, Block, blocks_of, name, pages
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -51,12 +52,9 @@ PAGES = [
 
 
 def run_console(block: Block, folder: Path) -> None:
-    """Run the commands with the `regard` and `python` of this environment."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     process = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", "\n".join(block.commands)],
         cwd=folder,
-        env={**os.environ, "PATH": path},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -111,10 +109,22 @@ def run(block: Block, folder: Path, namespace: dict[str, object]) -> None:
         run_python(block, namespace)
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The value of PATH with the `regard` and `python` of this environment first."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    if not regard_server.IS_SUPPORTED:
+        yield path
+        return
+    with regard_server.started(tmp_path_factory.mktemp("server")) as folder:
+        yield f"{folder}{os.pathsep}{path}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_blocks_of_a_page_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: str
 ) -> None:
+    monkeypatch.setenv("PATH", programs)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     (tmp_path / ".venv").symlink_to(sys.prefix)
@@ -133,7 +143,7 @@ def test_every_block_has_a_known_language_and_words(page: Path) -> None:
             "norun: REASON"
         )
         if block.language == "console":
-            assert block.commands, f'{came}: expected lines that begin with "$ "'
+            assert block.commands, f'{info}: expected lines that begin with "$ "'
 
 
 def test_a_failing_command_is_reported_with_its_place(tmp_path: Path) -> None:
