@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from regard.data.batch import pair_batch
+from regard.models.weights import TRAINED
 from regard.pipeline import train as training
 from regard.training.objective import NextToken
-from regard.training.peak_memory import TRAINED, peak_of_update
+from regard.training.peak_memory import peak_of_update
 from tests.small_runs import smaller
 from tests.training.fakes import tiny_model
 

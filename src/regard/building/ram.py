@@ -11,10 +11,9 @@ from torch import nn
 
 from regard.errors import UserError
 from regard.linear import meta_device
+from regard.models.weights import TRAINED
 
 CGROUPS = Path("/sys/fs/cgroup")
-TRAINED = 4
-"""Numbers of a trained parameter: its weight, its gradient and Adam's two moments."""
 GIB = 1 << 30
 UNLIMITED = 1 << 62
 

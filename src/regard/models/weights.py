@@ -23,6 +23,8 @@ METADATA = "regard"
 """Name of the text that holds all metadata, as JSON."""
 SHOWN = 3
 """Number of weights that one message lists."""
+TRAINED = 4
+"""Numbers that training stores for a weight: the weight, its gradient and Adam's two moments."""
 
 UNBUILDABLE = (RuntimeError, MemoryError, OverflowError, ValueError, TypeError)
 """Exceptions that torch raises for sizes that no model can have."""

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.models.weights import TRAINED
 from regard.names import Precision
 from regard.shapes import Shaped, Tensor
 from regard.training.objective import Objective
@@ -23,8 +24,6 @@ MEASURED = (2, 4)
 """Numbers of sentences whose saved tensors are counted."""
 TEMPORARY = 2
 """Memory of an update, without weights, over that of its saved tensors."""
-TRAINED = 4
-"""Numbers of a trained weight: itself, its gradient and Adam's two moments."""
 
 
 def peak_of_update(model: nn.Module, objective: Objective, batch: Any, precision: Precision) -> int:
