@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard import recipes
-from regard.pipeline.train import Plan, train
+from regard.pipeline.plan import Plan
+from regard.pipeline.train import train
 from regard.tasks.translation.model import TranslationModel
 from regard.training.log import SilentReporter, TrainLine
 from regard.training.schedule import Progress

@@ -49,7 +49,7 @@ def test_the_model_and_the_random_numbers_are_unchanged():
 
 def test_a_training_that_may_not_fit_is_warned_of(tmp_path, monkeypatch):
     plans = []
-    monkeypatch.setattr(training, "free_ram", lambda: 1000)
+    monkeypatch.setattr("regard.pipeline.plan.free_ram", lambda: 1000)
     training.train(smaller(updates=1), tmp_path / "run", begin=plans.append)
     (finding,) = [each for each in plans[0].findings if "of memory" in each.text]
     assert finding.severity == "warn"

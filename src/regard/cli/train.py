@@ -38,7 +38,7 @@ from regard.runs.folder import RunFolder
 from regard.runs.table_settings import run_name
 
 if TYPE_CHECKING:
-    from regard.pipeline.train import Plan
+    from regard.pipeline.plan import Plan
     from regard.training.log import EndLine
 
 

@@ -25,6 +25,7 @@ from regard.pipeline import train as training
 from regard.pipeline.diagnosis import diagnose_run
 from regard.pipeline.load import Model, load
 from regard.pipeline.notebook_progress import NotebookProgress
+from regard.pipeline.plan import Plan
 from regard.runs.folder import RunFolder
 from regard.runs.table_settings import (
     experiment_of_recipe,
@@ -249,7 +250,7 @@ def _check_no_recipe(path: Path) -> None:
 
 
 def _begin(
-    plan: training.Plan, reporter: Reporter | None, settings: Mapping[str, object]
+    plan: Plan, reporter: Reporter | None, settings: Mapping[str, object]
 ) -> Reporter | None:
     """Warn of rows and settings that are not used and of reasons why little can be learned, and
     return the reporter."""

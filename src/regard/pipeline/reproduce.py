@@ -15,7 +15,8 @@ from regard.config import Experiment
 from regard.device import device_named
 from regard.errors import UserError
 from regard.models.weights import read_weights
-from regard.pipeline.train import Plan, train
+from regard.pipeline.plan import Plan
+from regard.pipeline.train import train
 from regard.record import digest_of_file
 from regard.runs.environment import Environment, read_sessions
 from regard.runs.folder import RunFolder

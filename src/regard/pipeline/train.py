@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from regard import processes, recipes
-from regard.building.ram import GIB, free_ram
 from regard.config import CaptionDataConfig, Data, Experiment, TrainingConfig, resolve
-from regard.config.data import names_files
-from regard.config.unused import Unused, unused_fields
 from regard.data.files.objects import Table
 from regard.device import device_named
 from regard.errors import UserError
@@ -22,6 +19,7 @@ from regard.files import RECORD, check_writable
 from regard.linear import has_fast_bfloat16, warn_of_slow_bfloat16
 from regard.names import Precision
 from regard.pipeline.check import held_out_problem
+from regard.pipeline.plan import Plan, reasons_to_stop
 from regard.record import Record
 from regard.runs import splits
 from regard.runs.environment import Environment, add_session, data_files
@@ -30,9 +28,7 @@ from regard.runs.progress import OnProgress
 from regard.runs.resume import check_dev, check_folder, check_unused, training_alone
 from regard.runs.splits import Split
 from regard.tasks.all_tasks import task_of
-from regard.tasks.checks import Finding, check_findings, length_findings
-from regard.tasks.cost import num_parameters
-from regard.tasks.initialisation import Initialisation
+from regard.tasks.checks import check_findings
 from regard.tasks.setup import TrainingSetup
 from regard.training.checkpoint import Checkpoints, fingerprint_of
 from regard.training.failed_batch import batches_of, write_batches
@@ -42,9 +38,7 @@ from regard.training.loop import check
 from regard.training.loop import train as run_loop
 from regard.training.objective import Objective
 from regard.training.optimiser import Optimiser
-from regard.training.peak_memory import peak_of_update
 from regard.training.recorder import NotFiniteError
-from regard.training.replicas import share_of
 from regard.training.schedule import (
     Constant,
     CosineDecay,
@@ -56,35 +50,6 @@ from regard.training.schedule import (
 )
 from regard.training.settings import Batches, Period, TrainingSettings
 from regard.training.trackers import check_packages, tracked
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Summary of a training before it begins."""
-
-    folder: RunFolder
-    num_pairs: int
-    num_dev: int
-    vocabularies: str
-    """Sizes of the vocabularies, in words."""
-    num_parameters: int
-    num_frozen: int
-    """Number of frozen parameters."""
-    num_frozen_new: int
-    """Number of frozen parameters that are newly initialised, not from a run or vectors."""
-    precision: Precision
-    device: str
-    num_processes: int
-    left_out: tuple[str, ...]
-    """Messages about examples that are not used."""
-    unused: tuple[Unused, ...]
-    """Options that are set and have no effect."""
-    cache_files: tuple[Path, ...]
-    """Files of encoded training pairs that were added to the cache."""
-    initialisation: Initialisation | None = None
-    """Weights taken from another run."""
-    findings: tuple[Finding, ...] = ()
-    """Reasons why little can be learned."""
 
 
 def train(
@@ -110,85 +75,128 @@ def train(
     with processes.connected():
         goes_on = processes.is_first() and _check_folder(folder, experiment, resume=resume)
         goes_on = processes.from_first(goes_on)
-        with processes.first_before_others():  # the others read the cache that the first one wrote
-            split = splits.read(experiment.data, on_progress, table)
-            unusable = () if goes_on else tuple(Finding("stop", text) for text in split.unusable)
-            check_findings(experiment.data, unusable)
-            setup = task_of(experiment.data).prepare(
-                experiment, split, folder if goes_on else None, on_progress
-            )
-        check_findings(experiment.data, () if goes_on else setup.findings)
-        keep_fixed(setup.model, experiment.training.freeze)
-        device = processes.own_device(device_named(experiment.training.device, "training.device"))
-        setup.model.to(device)
-        precision = _precision(experiment.training, device)
-        settings = settings_of(experiment.training, setup.objective, precision)
-        if (problem := held_out_problem(experiment, setup)) is not None:
-            raise UserError(problem)
-        check(setup.batches, settings, validates=setup.validate is not None)
-        _check_processes(settings, setup.batches)
-
-        def run(report: Reporter | None) -> EndLine:
-            try:
-                return run_loop(
-                    setup.model,
-                    setup.batches,
-                    settings,
-                    validate=setup.validate,
-                    report=report,
-                    folder=path,
-                    resume=goes_on,
-                )
-            except NotFiniteError as error:
-                if not processes.is_first():
-                    raise
-                saved = _write_failed(folder, setup, settings.accumulate, error.progress)
-                raise UserError(f"{error}. Its batch is in {saved}") from error
-
+        split, setup = _prepare(experiment, folder, on_progress, table, resume=goes_on)
+        session = _begin(experiment, folder, split, setup, resume=goes_on)
         if not processes.is_first():
-            return run(None)
-        check_unused(folder)  # another training may have begun meanwhile
-        checkpoints = Checkpoints(path, fingerprint_of(settings, setup.batches))
-        _check_state(folder, experiment.data, checkpoints, goes_on=goes_on)
-        if goes_on:
-            check_dev(folder, split.dev)
-        plan = Plan(
-            folder=folder,
-            num_pairs=setup.num_pairs,
-            num_dev=len(split.dev),
-            vocabularies=setup.vocabularies,
-            num_parameters=num_parameters(setup.model),
-            num_frozen=sum(
-                each.numel() for each in setup.model.parameters() if not each.requires_grad
-            ),
-            num_frozen_new=0 if goes_on else _num_frozen_new(setup.model, setup),
-            precision=precision,
-            device=str(device),
-            num_processes=processes.number(),
-            left_out=split.left_out + setup.left_out,
-            unused=unused_fields(experiment),
-            cache_files=setup.cache_files,
-            initialisation=setup.initialisation,
-            findings=()
-            if goes_on
-            else (
-                *unusable,
-                *setup.findings,
-                *_length_findings(experiment, setup.batches),
-                *_memory_findings(setup, device, precision),
-            ),
-        )
+            return session.run(None)
+        session.check_state()
+        plan = session.plan()
         with training_alone(folder):
             check_folder(folder, experiment, resume=resume)
-            _write(folder, setup, split, goes_on=goes_on)
-            files = data_files(experiment.data)
-            add_session(folder, Environment.now(device, experiment.training.seed, files))
+            session.write_files()
             reporter = begin(plan) if begin else None
-            fields = {name: str(value) for name, value in recipes.flat(asdict(setup.experiment))}
-            with tracked(
-                reporter, experiment.training.track, path, experiment.name, fields
-            ) as report:
-                return run(report)
+            with session.tracked(reporter) as report:
+                return session.run(report)
+
+
+def _prepare(
+    experiment: Experiment,
+    folder: RunFolder,
+    on_progress: OnProgress | None,
+    table: Table | None,
+    *,
+    resume: bool,
+) -> tuple[Split, TrainingSetup]:
+    """Read the data and build the model. UserError if they cannot be used; a training that is
+    resumed was checked when it began."""
+    with processes.first_before_others():  # the others read the cache that the first one wrote
+        split = splits.read(experiment.data, on_progress, table)
+        check_findings(experiment.data, () if resume else reasons_to_stop(split))
+        setup = task_of(experiment.data).prepare(
+            experiment, split, folder if resume else None, on_progress
+        )
+    check_findings(experiment.data, () if resume else setup.findings)
+    return split, setup
+
+
+def _begin(
+    experiment: Experiment,
+    folder: RunFolder,
+    split: Split,
+    setup: TrainingSetup,
+    *,
+    resume: bool,
+) -> _Session:
+    """Move the model to its device and return the session. UserError if the settings do not fit
+    the data, or if the processes have different ones."""
+    keep_fixed(setup.model, experiment.training.freeze)
+    device = processes.own_device(device_named(experiment.training.device, "training.device"))
+    setup.model.to(device)
+    precision = _precision(experiment.training, device)
+    settings = settings_of(experiment.training, setup.objective, precision)
+    if (problem := held_out_problem(experiment, setup)) is not None:
+        raise UserError(problem)
+    check(setup.batches, settings, validates=setup.validate is not None)
+    _check_processes(settings, setup.batches)
+    return _Session(experiment, folder, split, setup, device, settings, resume)
+
+
+@dataclass(frozen=True)
+class _Session:
+    """A training whose data, model and settings are checked."""
+
+    experiment: Experiment
+    folder: RunFolder
+    split: Split
+    setup: TrainingSetup
+    device: torch.device
+    settings: TrainingSettings
+    resume: bool
+    """Whether a training state of the folder is continued."""
+
+    def check_state(self) -> None:
+        """Raise a UserError if the folder is in use, or has no state and no dev split of this
+        training."""
+        check_unused(self.folder)  # another training may have begun meanwhile
+        fingerprint = fingerprint_of(self.settings, self.setup.batches)
+        checkpoints = Checkpoints(self.folder.path, fingerprint)
+        _check_state(self.folder, self.experiment.data, checkpoints, goes_on=self.resume)
+        if self.resume:
+            check_dev(self.folder, self.split.dev)
+
+    def plan(self) -> Plan:
+        return Plan.of(
+            self.experiment,
+            self.folder,
+            self.split,
+            self.setup,
+            self.device,
+            self.settings.precision,
+            resume=self.resume,
+        )
+
+    def write_files(self) -> None:
+        """Write all files of the run except those of the loop."""
+        _write(self.folder, self.setup, self.split, goes_on=self.resume)
+        files = data_files(self.experiment.data)
+        seed = self.experiment.training.seed
+        add_session(self.folder, Environment.now(self.device, seed, files))
+
+    def tracked(self, reporter: Reporter | None) -> AbstractContextManager[Reporter | None]:
+        """Return a context with the reporter that also informs the trackers."""
+        experiment = self.experiment
+        fields = {name: str(value) for name, value in recipes.flat(asdict(self.setup.experiment))}
+        return tracked(
+            reporter, experiment.training.track, self.folder.path, experiment.name, fields
+        )
+
+    def run(self, report: Reporter | None) -> EndLine:
+        """Train. UserError if the loss is not finite, with the file of its batch."""
+        try:
+            return run_loop(
+                self.setup.model,
+                self.setup.batches,
+                self.settings,
+                validate=self.setup.validate,
+                report=report,
+                folder=self.folder.path,
+                resume=self.resume,
+            )
+        except NotFiniteError as error:
+            if not processes.is_first():
+                raise
+            saved = _write_failed(self.folder, self.setup, self.settings.accumulate, error.progress)
+            raise UserError(f"{error}. Its batch is in {saved}") from error
 
 
 def _write_failed(
@@ -236,46 +244,6 @@ def _check_state(folder: RunFolder, data: Data, checkpoints: Checkpoints, *, goe
             f"{error}. {folder.path} has no {RECORD}: a captioning run of version 0.1 cannot be "
             "resumed, because images have another fingerprint since"
         ) from error
-
-
-def _length_findings(experiment: Experiment, batches: Batches) -> tuple[Finding, ...]:
-    """Return the findings about the length of a training on data of the user's own, unless it is a
-    number of updates."""
-    config = experiment.training
-    if not names_files(experiment.data) or config.updates or config.validate_every:
-        return ()
-    updates = Period(1, "epoch").updates(batches, config.accumulate)
-    return length_findings(updates, config.epochs, config.patience)
-
-
-def _memory_findings(
-    setup: TrainingSetup, device: torch.device, precision: Precision
-) -> tuple[Finding, ...]:
-    """Return a finding if an update on the longest batch takes more memory than there is."""
-    if setup.longest is None:
-        return ()
-    batch, _ = share_of(setup.longest())
-    needed = peak_of_update(setup.model, setup.objective, batch, precision)
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_ram()
-    if needed <= free:
-        return ()
-    text = (
-        f"an update on the longest batch takes about {needed / GIB:,.1f} GiB of memory "
-        f"(estimated), but {free / GIB:,.1f} GiB are free: lower --data.batch-tokens or "
-        "--data.batch-sentences, with --training.accumulate for as many pairs in an update"
-    )
-    return (Finding("warn", text),)
-
-
-def _num_frozen_new(model: nn.Module, setup: TrainingSetup) -> int:
-    """Return the number of frozen parameters that are newly initialised."""
-    if getattr(setup.experiment.model, "vectors", None) is not None:
-        return 0
-    copied = (
-        setup.initialisation.copied + setup.initialisation.by_words if setup.initialisation else ()
-    )
-    fixed = (each for each in model.named_parameters() if not each[1].requires_grad)
-    return sum(weight.numel() for name, weight in fixed if name not in copied)
 
 
 def _write(folder: RunFolder, setup: TrainingSetup, split: Split, *, goes_on: bool) -> None:
