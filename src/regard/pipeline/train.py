@@ -76,17 +76,17 @@ def train(
         goes_on = processes.is_first() and _check_folder(folder, experiment, resume=resume)
         goes_on = processes.from_first(goes_on)
         split, setup = _prepare(experiment, folder, on_progress, table, resume=goes_on)
-        session = _begin(experiment, folder, split, setup, resume=goes_on)
+        training = _begin(experiment, folder, split, setup, resume=goes_on)
         if not processes.is_first():
-            return session.run(None)
-        session.check_state()
-        plan = session.plan()
+            return training.run(None)
+        training.check_state()
+        plan = training.plan()
         with training_alone(folder):
             check_folder(folder, experiment, resume=resume)
-            session.write_files()
+            training.write_files()
             reporter = begin(plan) if begin else None
-            with session.tracked(reporter) as report:
-                return session.run(report)
+            with training.tracked(reporter) as report:
+                return training.run(report)
 
 
 def _prepare(
@@ -116,8 +116,8 @@ def _begin(
     setup: TrainingSetup,
     *,
     resume: bool,
-) -> _Session:
-    """Move the model to its device and return the session. UserError if the settings do not fit
+) -> _Training:
+    """Move the model to its device and return the training. UserError if the settings do not fit
     the data, or if the processes have different ones."""
     keep_fixed(setup.model, experiment.training.freeze)
     device = processes.own_device(device_named(experiment.training.device, "training.device"))
@@ -128,11 +128,11 @@ def _begin(
         raise UserError(problem)
     check(setup.batches, settings, validates=setup.validate is not None)
     _check_processes(settings, setup.batches)
-    return _Session(experiment, folder, split, setup, device, settings, resume)
+    return _Training(experiment, folder, split, setup, device, settings, resume)
 
 
 @dataclass(frozen=True)
-class _Session:
+class _Training:
     """A training whose data, model and settings are checked."""
 
     experiment: Experiment

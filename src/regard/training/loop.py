@@ -1,4 +1,5 @@
-"""The training loop. `train` comes first; the functions that it calls follow below.
+"""The training loop. `train` comes first; the functions that it calls follow below. session.py has
+validations and the training state.
 
 update       one change of the weights: `accumulate` batches forward and backward, clipping, Adam
 epoch        one pass over the training pairs
@@ -7,11 +8,10 @@ validation   a function of the caller computes the dev score, usually by decodin
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -27,27 +27,20 @@ from torch import nn
 from regard import processes
 from regard.errors import UserError
 from regard.names import Ending
-from regard.training.checkpoint import Checkpoints, fingerprint_of
-from regard.training.log import EndLine, Reporter, Validation
+from regard.training.checkpoint import fingerprint_of
+from regard.training.log import EndLine, Reporter
 from regard.training.prefetch import prefetched
-from regard.training.recorder import REMEDY, Losses, Recorder
+from regard.training.recorder import Losses
 from regard.training.replicas import (
     add_up,
-    copy_from_first,
-    copy_weights_from_first,
-    replica_of,
     share_of,
     sums_of_gradients,
-    whole_model,
 )
 from regard.training.schedule import Plateau, Progress
+from regard.training.session import Session, Validate
 from regard.training.settings import Batches, Period, TrainingSettings
-from regard.training.shards import all_finite, is_sharded
-from regard.training.splits import Splits
-from regard.training.state import TrainingState, gain, rank
+from regard.training.state import TrainingState
 
-Validate = Callable[[nn.Module], Validation]
-"""Function from the model to its scores on held-out data."""
 ENDINGS: tuple[Ending, ...] = get_args(Ending)
 AHEAD = 2
 """Number of updates whose batches are prefetched for a GPU."""
@@ -80,21 +73,9 @@ def train(
     """
     check(batches, settings, validates=validate is not None)
     total = settings.length.updates(batches, settings.accumulate)
-    replica = replica_of(model, settings.objective, settings.sharding)
-    adam = settings.optimiser.build(model)
-    shards = is_sharded(model)
-    shared = folder if shards else None
-    if not processes.is_first():
-        folder, report = None, None
-    checkpoints = Checkpoints(folder, fingerprint_of(settings, batches), settings.average, shared)
-    state = TrainingState()
-    if processes.is_first() or shards:
-        state = checkpoints.begin(model, adam, resume=resume)
-    state = processes.from_first(state)
-    copy_from_first(model, adam)
-    recorder = Recorder(folder, report, state)
-    splits = Splits(folder, resume=resume)
-    saved = time.perf_counter()
+    fingerprint = fingerprint_of(settings, batches)
+    session = Session.begin(model, settings, fingerprint, report, folder, resume=resume)
+    state, recorder = session.state, session.recorder
     began = time.monotonic()
 
     model.train()
@@ -102,52 +83,32 @@ def train(
     ahead = _prefetched(steps, next(model.parameters()).device)
     with interruptions() as signals, ahead as steps:
         while not (reason := _agreed(_reason_to_end(state, total, settings, signals, began))):
-            started = time.perf_counter()
-            step = next(steps)
-            progress = _advance(state, step, total)
-            if step.first == 0 and settings.log_every.unit == "epoch":
-                recorder.begin_line()  # the line of an epoch has the means of that epoch alone
-
-            compute = partial(forward_and_backward, replica, settings, progress)
-            losses = splits.compute(compute, replica, step.batches, state.update)
-            rate, norm = settings.optimiser.step(adam, progress)
-            state.totals.seconds += time.perf_counter() - started
-            recorder.update(progress, losses, rate, norm)
-
+            progress = _update(session, steps, total)
             if _is_due(settings.log_every, progress):
                 recorder.train_line(progress)
-
             if validate and _is_due(settings.validate_every, progress):
-                recorder.settle()
-                check_weights(model, state.update)
-                with whole_model(replica) as whole:
-                    validation = _validated(validate, whole)
-                    state.higher_is_better = validation.higher_is_better
-                    state.scores.append(validation.score)
-                    state.losses.append(validation.loss)
-                    best = checkpoints.keep(state, whole)
-                recorder.dev_line(progress, validation, best)
-                if checkpoints.is_crowded():
-                    saved = -math.inf  # saves the state below, which removes old weights
-
-            is_due = time.perf_counter() - saved >= settings.save_seconds
-            if processes.largest(int(is_due)) if shards else is_due:
-                recorder.settle()
-                check_weights(model, state.update)
-                checkpoints.save(state, model, adam)
-                saved = time.perf_counter()
-
-        recorder.settle()
-        check_weights(model, state.update)
-        is_complete = reason in ("finished", "patience")
-        checkpoints.save(state, model, adam, is_last=is_complete)
-        if not state.scores:
-            with whole_model(replica) as whole:
-                checkpoints.save_model(whole)
-        if validate and settings.average and len(state.scores) > 1 and is_complete:
-            with whole_model(replica) as whole:
-                _try_average(validate, whole, checkpoints, state, recorder)
+                session.validate(validate, progress)
+            if session.is_save_due():
+                session.save()
+        session.end(validate, is_complete=reason in ("finished", "patience"))
     return recorder.end_line(reason)
+
+
+def _update(session: Session, steps: Iterator[UpdateBatches], total: int) -> Progress:
+    """Change the weights once and return the progress."""
+    settings, state = session.settings, session.state
+    started = time.perf_counter()
+    step = next(steps)
+    progress = _advance(state, step, total)
+    if step.first == 0 and settings.log_every.unit == "epoch":
+        session.recorder.begin_line()  # the line of an epoch has the means of that epoch alone
+
+    compute = partial(forward_and_backward, session.replica, settings, progress)
+    losses = session.splits.compute(compute, session.replica, step.batches, state.update)
+    rate, norm = settings.optimiser.step(session.adam, progress)
+    state.totals.seconds += time.perf_counter() - started
+    session.recorder.update(progress, losses, rate, norm)
+    return progress
 
 
 @dataclass(frozen=True)
@@ -246,49 +207,6 @@ def _advance(state: TrainingState, step: UpdateBatches, total: int) -> Progress:
 
 def _is_due(period: Period, progress: Progress) -> bool:
     return period.ends(progress) or progress.is_last
-
-
-def check_weights(model: nn.Module, update: int) -> None:
-    """Raise a UserError if a weight is not finite. The loss of the last update may still be finite,
-    because it was computed before the weights changed."""
-    if not all_finite(model):
-        raise UserError(
-            f"a weight is not a finite number after update {update}, so training stopped and "
-            f"nothing was saved after it. {REMEDY}"
-        )
-
-
-def _validated(validate: Validate, model: nn.Module) -> Validation:
-    model.eval()
-    with torch.no_grad():
-        validation = validate(model)
-    model.train()
-    if not math.isfinite(validation.score):
-        raise ValueError(f"validate gave the score {validation.score}: expected a finite number")
-    return validation
-
-
-def _try_average(
-    validate: Validate,
-    model: nn.Module,
-    checkpoints: Checkpoints,
-    state: TrainingState,
-    recorder: Recorder,
-) -> None:
-    """Validate the mean of the weights of the best validations, and save it if it scores higher
-    than the best validation. (Vaswani et al. 2017, section 6.1, average the last checkpoints.)
-    The weights of the model object do not change."""
-    last = {name: weight.clone() for name, weight in model.state_dict().items()}
-    validations = checkpoints.average_into(model, state) if processes.is_first() else ()
-    copy_weights_from_first(model)
-    validation = _validated(validate, model)
-    best_single = rank(state.gains[state.best], state.losses[state.best])
-    averaged = gain(validation.score, validation.higher_is_better)
-    best = rank(averaged, validation.loss) > best_single
-    if best:
-        checkpoints.save_model(model)
-    model.load_state_dict(last)
-    recorder.average_line(validation, validations, best)
 
 
 def _agreed(reason: Ending | None) -> Ending | None:
