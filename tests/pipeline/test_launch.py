@@ -1,5 +1,6 @@
 """The message on processes that failed."""
 
+import logging
 import signal
 
 import pytest
@@ -11,6 +12,13 @@ from regard.pipeline import launch
 from regard.processes import ConnectionLostError
 
 LOST = ConnectionLostError.STATUS
+
+
+@pytest.fixture(autouse=True)
+def _logging():
+    """`launch` disables logging, which later tests read."""
+    yield
+    logging.disable(logging.NOTSET)
 
 
 def failing(*statuses):
