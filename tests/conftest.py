@@ -1,5 +1,6 @@
 """Every test runs with the types of shapes checked at run time, and can be interrupted."""
 
+import gc
 import signal
 from dataclasses import replace
 from functools import partial
@@ -10,12 +11,20 @@ from jaxtyping import install_import_hook
 
 from tests import types_of_shapes
 
+gc.disable()  # until all tests are imported
 # The hook decorates with the function that bears this name.
 jaxtyping.jaxtyped = partial(types_of_shapes.jaxtyped, original=jaxtyping.jaxtyped)
 install_import_hook("regard", "beartype.beartype")
 
 # What a shell starts in the background ignores Ctrl-C, and so would the tests of interruption.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    """Exempt modules and tests, which stay until the end, from the search for garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")
