@@ -322,18 +322,18 @@ UNCHECKED = pytest.mark.usefixtures("unchecked")
 def test_steps_equal_a_forced_pass(model, source, inputs):
     memories = model.encode(source)
     whole = model.decoder(inputs, memories, need_weights=True)
-    state = model.decoder.start(memories)
+    whole_maps, state = maps(whole), model.decoder.start(memories)
     for position in range(inputs.size(1)):
         token = inputs[:, position : position + 1]
         step, state = model.decoder.step(token, state, need_weights=True)
         torch.testing.assert_close(step.features[:, 0], whole.features[:, position])
         for kind, result in maps(step).items():
-            line = maps(whole)[kind][:, :, :, position]
+            line = whole_maps[kind][:, :, :, position]
             if kind == "decoder 0":
                 assert result.size(4) == position + 1
                 line = line[..., : position + 1]
             torch.testing.assert_close(result[:, :, :, 0], line)
-        assert maps(step).keys() == maps(whole).keys()
+        assert maps(step).keys() == whole_maps.keys()
 
 
 @torch.no_grad()
@@ -376,6 +376,7 @@ def test_returning_weights_changes_no_output(model, source, inputs, expected):
 @torch.no_grad()
 def test_batched_equals_one_by_one_and_padding_changes_nothing(model, source, inputs):
     together = model.decoder(inputs, model.encode(source), need_weights=True)
+    all_maps = maps(together)
     for row in range(3):
         length = int(source.mask[row].sum())
         for arguments in (part(source, [row]), part(source, [row], num_more=4)):
@@ -386,9 +387,7 @@ def test_batched_equals_one_by_one_and_padding_changes_nothing(model, source, in
             torch.testing.assert_close(*features)
             for kind, result in maps(single).items():
                 seen = {"cross": length, "encoder": length}.get(kind.split()[0])
-                torch.testing.assert_close(
-                    result[0, ..., :seen], maps(together)[kind][row, ..., :seen]
-                )
+                torch.testing.assert_close(result[0, ..., :seen], all_maps[kind][row, ..., :seen])
 
 
 @UNCHECKED
@@ -458,6 +457,7 @@ def test_every_search_returns_the_attention_of_its_output(model, source, expecte
     inputs = torch.nn.functional.pad(written.ids[:, :-1], (1, 0), value=START)
     read_again = model.encode(part(source, rows.tolist()))
     read = forced(model.decoder, read_again, inputs, written.ids, written.mask, need_weights=True)
+    read_maps = maps(read)
     for place, (_, hypothesis) in enumerate(result):
         length = len(hypothesis.tokens)
         torch.testing.assert_close(
@@ -467,7 +467,7 @@ def test_every_search_returns_the_attention_of_its_output(model, source, expecte
         attention = counted(hypothesis.attention)
         assert attention.keys() == {kind for kind in expected if not kind.startswith("encoder")}
         for kind, gathered in attention.items():
-            weights = maps(read)[kind][place, :, :, :length]
+            weights = read_maps[kind][place, :, :, :length]
             seen = length if gathered.kind == "decoder" else gathered.weights.size(-1)
             torch.testing.assert_close(gathered.weights, weights[..., :seen])
             assert weights[..., seen:].eq(0).all()
