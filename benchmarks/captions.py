@@ -104,8 +104,8 @@ SYSTEMS = {
 
 @dataclass(frozen=True)
 class Result:
-    """Scores of a run. The resources are those of its own training with the validations, without
-    the initial run; None for runs that the script has not trained."""
+    """Scores of a run, and the resources of its training and validations, without those of the
+    initial run. A run of another script has no resources."""
 
     system: str
     seed: int
@@ -153,7 +153,7 @@ def finish(name: str, seed: int, output: Path, *, is_tiny: bool) -> None:
 
 
 def is_finished(run: Path) -> bool:
-    """Return whether a run was trained to its end."""
+    """Return whether the training of a run is complete."""
     return (run / LOG).exists() and read_log(run / LOG)[-1].get("reason") == "finished"
 
 

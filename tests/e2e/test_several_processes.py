@@ -38,20 +38,20 @@ def experiments(folder):
     if processes.is_first() and not labels.exists():
         labels.write_text("".join(f"{x} {y} so\t{x}\n" for x in "abc" for y in "defghi") * 2)
     training = TrainingConfig(updates=10, learning_rate=0.01, log_every=1, validate_every=5)
-    found = {
+    result = {
         name: replace(small(), model=without_dropout(model), training=training)
         for name, model in TEXTS.items()
     }
     fifty = replace(training, updates=50, validate_every=25)
-    found["bahdanau"] = replace(found["bahdanau"], training=fifty)
+    result["bahdanau"] = replace(result["bahdanau"], training=fifty)
     accumulating = replace(training, accumulate=3, average=2, loss="sentence")
-    found["accumulating"] = replace(found["luong"], training=accumulating)
-    found["labels"] = Experiment(
+    result["accumulating"] = replace(result["luong"], training=accumulating)
+    result["labels"] = Experiment(
         data=ClassificationDataConfig(path=labels, dev_size=2, test_size=0, batch_sentences=8),
         model=without_dropout(configs.classifier(embedding=12, size=8)),
         training=training,
     )
-    found["captions"] = Experiment(
+    result["captions"] = Experiment(
         data=CaptionDataConfig(
             synthetic="shapes", synthetic_size=30, dev_size=5, test_size=5, image_size=16,
             batch_sentences=5,
@@ -59,7 +59,7 @@ def experiments(folder):
         model=without_dropout(configs.captioner(channels=(4, 8, 8), size=12, embedding=8)),
         training=training,
     )  # fmt: skip
-    return found
+    return result
 
 
 def train_all(folder):

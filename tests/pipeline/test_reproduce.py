@@ -100,7 +100,7 @@ def test_unfinished_runs_and_runs_without_an_environment_are_rejected(run):
     folder = RunFolder(run)
     log = folder.log.read_text()
     folder.log.write_text(log.rsplit("\n", 2)[0] + "\n")
-    with pytest.raises(UserError, match="was not trained to its end"):
+    with pytest.raises(UserError, match="is not complete"):
         Recorded.read(run)
     folder.log.write_text(log)
     folder.environment.write_text("[{}]")

@@ -1,4 +1,4 @@
-"""What a run records of its environment."""
+"""The record of the environment of a training."""
 
 import hashlib
 import json

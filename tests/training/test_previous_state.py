@@ -1,4 +1,4 @@
-"""A damaged training state: the state before it takes over, and the run ends as it would have."""
+"""A training continues from the previous state if the last one is damaged, with equal results."""
 
 import shutil
 from dataclasses import replace

@@ -55,7 +55,7 @@ class Recorded:
 
     @classmethod
     def read(cls, path: Path) -> Recorded:
-        """Read a run. UserError if it cannot be repeated: it was not trained to its end, it has no
+        """Read a run. UserError if it cannot be repeated: its training is not complete, it has no
         environment.json, or its data files are missing or were changed."""
         folder = RunFolder(path)
         experiment = folder.experiment()
@@ -68,7 +68,8 @@ class Recorded:
         *_, end = _log(folder) or [{}]
         if end.get("reason") not in ("finished", "patience"):
             raise UserError(
-                f"{path} was not trained to its end: continue it with `regard train` and --resume"
+                f"the training of {path} is not complete: continue it with `regard train` and "
+                "--resume"
             )
         for name, digest in sessions[-1].data.items():
             if not Path(name).is_file():
