@@ -427,3 +427,13 @@ def test_the_texts_of_pieces_are_what_was_typed(kind: TokenizerKind) -> None:
     if tokenizer.cuts_words:
         assert parts[:2] == ("The", "XYZ")
         assert pieces[1] == "<unk>"
+
+
+def test_a_text_is_split_once_however_many_words_are_unknown(monkeypatch):
+    tokenizer = Tokenizer.train(["a b"], TokenizerSettings())
+    calls, found_in = [], Tokenizer.found_in
+    monkeypatch.setattr(
+        Tokenizer, "found_in", lambda own, text: calls.append(text) or found_in(own, text)
+    )
+    tokenizer.encode_batch([" ".join("cdefg"), "a b"])
+    assert calls == ["c d e f g"]

@@ -288,10 +288,10 @@ class Tokenizer:
         unknown = UNKNOWN if self.settings.unknown else len(self)
         if unknown not in ids or self.settings.kind not in ("words", "spacy"):
             return ids
-        ids = list(ids)
+        ids, words = list(ids), self.found_in(text)
         for place, number in enumerate(ids):
             if number == unknown:
-                piece = self._normaliser.normalize_str(self.found_in(text)[place]).strip()
+                piece = self._normaliser.normalize_str(words[place]).strip()
                 known = (self._numbers.get(form) for form in (piece, MARK + piece))
                 ids[place] = next(
                     (known_number for known_number in known if known_number is not None), unknown
