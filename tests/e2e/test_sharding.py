@@ -1,6 +1,7 @@
 """Two processes that divide one model give the losses and the run folder of one process."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import regard
 from regard import processes
 from regard.config import ExpertsConfig, TrainingConfig
 from regard.errors import UserError
+from regard.models.weights import read_metadata
+from regard.pipeline import train as training
 from regard.pipeline.train import train
 from regard.training import checkpoint
 from tests import configs, ranks
@@ -50,15 +53,20 @@ class StoppedError(Exception):
     """End of a training between two writes."""
 
 
-def stop_between_parts_and_state(state, tensors):
-    """Write the parts of a state, and end before the state names them."""
+def stop_at_third_state(state, tensors):
+    """Write the parts of a state, and end before the third state names them."""
     parts = WRITE_PARTS(state, tensors)
-    if len(list(state.glob("parts-*"))) == 2:
+    if len(list(state.glob("parts-*"))) == 3:
         raise StoppedError
     return parts
 
 
+def save_every_update(*arguments):
+    return replace(SETTINGS_OF(*arguments), save_seconds=0.0)
+
+
 WRITE_PARTS = checkpoint.write_parts
+SETTINGS_OF = training.settings_of
 
 
 def train_sharded(folder):
@@ -73,7 +81,8 @@ def train_sharded(folder):
         train(experiment_of("transformer", 3, teacher_forcing=0.5), folder / "forced")
         train(experiment_of("experts", 3), folder / "experts")
         train(experiment_of("experts", 3, "none"), folder / "whole experts")
-        checkpoint.write_parts = stop_between_parts_and_state
+        checkpoint.write_parts = stop_at_third_state
+        training.settings_of = save_every_update
         with pytest.raises(StoppedError):
             train(experiment_of("transformer"), folder / "killed")
 
@@ -91,6 +100,7 @@ def folders(tmp_path_factory):
         train(experiment_of(name), one / name)
     train(experiment_of("transformer", 3, "none"), two / "from one")
     ranks.run(2, "tests.e2e.test_sharding:train_sharded", two)
+    shutil.copytree(two / "killed", two / "damaged")
     return one, two
 
 
@@ -151,9 +161,21 @@ def test_experts_have_the_losses_of_processes_without_sharding(folders):
 def test_a_save_that_did_not_end_leaves_the_state_before(folders):
     one, two = folders
     state = two / "killed" / "state"
-    assert len(list(state.glob("parts-*"))) == 2
+    assert len(list(state.glob("parts-*"))) == 3
     train(experiment_of("transformer"), two / "killed", resume=True)
     np.testing.assert_allclose(losses(two / "killed"), losses(one / "transformer"), rtol=1e-5)
+    assert not list(state.glob("parts-*"))
+
+
+def test_a_state_with_a_damaged_part_is_replaced_by_the_state_before(folders, caplog):
+    one, two = folders
+    state = two / "damaged" / "state"
+    about = json.loads(read_metadata(state / "training.safetensors")["training"])
+    assert about["state"]["update"] == 1
+    next((state / about["parts"]["folder"]).iterdir()).write_bytes(b"")
+    train(experiment_of("transformer"), two / "damaged", resume=True)
+    assert "the training continues from the state before it" in caplog.text
+    np.testing.assert_allclose(losses(two / "damaged"), losses(one / "transformer"), rtol=1e-5)
     assert not list(state.glob("parts-*"))
 
 

@@ -50,7 +50,7 @@ from regard.models.weights import (
 )
 from regard.record import run_of
 from regard.training.log import digest_up_to
-from regard.training.parts import check_parts, parts_of, remove_parts, write_parts
+from regard.training.parts import Parts, check_parts, parts_of, remove_parts, write_parts
 from regard.training.settings import Batches, TrainingSettings
 from regard.training.shards import is_shard, is_sharded
 from regard.training.state import Totals, TrainingState
@@ -68,6 +68,15 @@ MAY_CHANGE = {
     "sharding",
 }
 """Settings that may differ when a run is resumed."""
+
+
+@dataclass(frozen=True)
+class _Needed:
+    """Files that a training state needs."""
+
+    validations: set[Path]
+    """Weights of the validations to average."""
+    parts: Parts | None
 
 
 @dataclass(frozen=True)
@@ -161,30 +170,32 @@ class Checkpoints:
             }
             make_folder(self.state_path.parent)
             needed = {self._validated(number) for number in self._to_average(state)}
-            if self.state_path.exists() and parts is None and not is_last:
+            kept = [parts] if parts else []
+            if self.state_path.exists() and not is_last:
                 keep_as(self.state_path, self._previous)
-                needed |= self._needed_before
+                before = self._before()
+                needed |= before.validations
+                kept += [before.parts] if before.parts else []
             write_tensors(self.state_path, tensors, {"training": json.dumps(about)})
-            if is_last or parts is not None:
+            if is_last:
                 self._previous.unlink(missing_ok=True)
             for path in set(self._validations()) - needed:
                 path.unlink(missing_ok=True)
-            remove_parts(self.state_path.parent, parts)
+            remove_parts(self.state_path.parent, kept)
 
     @property
     def _previous(self) -> Path:
         """File of the state before the last one."""
         return (self.folder or Path()) / PREVIOUS
 
-    @property
-    def _needed_before(self) -> set[Path]:
-        """Weights of validations that the state before the last one needs; none if it is
-        damaged."""
+    def _before(self) -> _Needed:
+        """Return the files that the state before the last one needs; none if it is damaged."""
         try:
-            before = _state(_read_about(self._previous), self._previous)
-        except UserError:
-            return set()
-        return {self._validated(number) for number in self._to_average(before)}
+            about = _read_about(self._previous)
+            before, parts = _state(about, self._previous), parts_of(about.get("parts"))
+        except (UserError, ValueError, LookupError, TypeError):
+            return _Needed(set(), None)
+        return _Needed({self._validated(number) for number in self._to_average(before)}, parts)
 
     def _intact(self) -> tuple[Path, dict[str, Any]]:
         """Return the training state with its metadata, or the state before it if the last one is

@@ -4,8 +4,8 @@
     state/parts-NAME/shard-00001-….safetensors     shards of the first process
 
 The files are those of safetensors, so nothing is pickled. A folder of parts counts once the file of
-the training state names it with the digests of its files. A save writes a new folder, and removes
-the old one after that file has been replaced.
+the training state names it with the digests of its files. A save writes a new folder, and keeps
+that of the state before it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 import re
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,10 +116,11 @@ def check_parts(state: Path, parts: Parts) -> None:
             )
 
 
-def remove_parts(state: Path, kept: Parts | None) -> None:
-    """Remove all folders of parts but one."""
+def remove_parts(state: Path, kept: Sequence[Parts]) -> None:
+    """Remove all folders of parts but these."""
+    names = {parts.folder for parts in kept}
     for folder in state.glob(f"{PREFIX}*"):
-        if kept is None or folder.name != kept.folder:
+        if folder.name not in names:
             shutil.rmtree(folder, ignore_errors=True)
 
 
