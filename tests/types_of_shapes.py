@@ -45,6 +45,30 @@ def _needs_more(function: FunctionType) -> bool:
 
 
 def _checked(function: FunctionType) -> Callable[..., Any]:
+    """Return the function with checks, which are compiled at the first call: most of the functions
+    that are imported are never called."""
+    settings = jaxtyping.config
+    check: Callable[..., Any] | None = None
+    has_axes = False
+
+    @wraps(function)
+    def checked(*arguments: Any, **named: Any) -> Any:
+        nonlocal check, has_axes
+        if settings.jaxtyping_disable:
+            return function(*arguments, **named)
+        if check is None:
+            check, has_axes = _compiled(function)
+        if not has_axes:
+            return check(*arguments, **named)
+        with AXES:
+            return check(*arguments, **named)
+
+    checked.is_checked = True
+    return checked
+
+
+def _compiled(function: FunctionType) -> tuple[Callable[..., Any], bool]:
+    """Return the function with checks of its types, and whether one of them names axes."""
     copy = FunctionType(
         function.__code__,
         function.__globals__,
@@ -57,25 +81,12 @@ def _checked(function: FunctionType) -> Callable[..., Any]:
     copy.__annotations__ = {
         name: _evaluated(hint, function) for name, hint in function.__annotations__.items()
     }
-    check = beartype(copy, conf=ERRORS)
-    settings, has_axes = jaxtyping.config, any(map(_has_axes, copy.__annotations__.values()))
-
-    @wraps(function)
-    def checked(*arguments: Any, **named: Any) -> Any:
-        if settings.jaxtyping_disable:
-            return function(*arguments, **named)
-        if not has_axes:
-            return check(*arguments, **named)
-        with AXES:
-            return check(*arguments, **named)
-
-    checked.is_checked = True
-    return checked
+    return beartype(copy, conf=ERRORS), any(map(_has_axes, copy.__annotations__.values()))
 
 
 def _evaluated(hint: Any, function: FunctionType) -> Any:
-    """Return the type that a string stands for. As in jaxtyping, a name that is not defined when
-    the module is imported is not checked."""
+    """Return the type that a string stands for. As in jaxtyping, a name that is not defined, such
+    as one that is imported for type checkers alone, is not checked."""
     holder = SimpleNamespace(__annotations__={"value": hint})
     try:
         return get_type_hints(holder, function.__globals__, include_extras=True)["value"]
