@@ -50,6 +50,17 @@ def test_a_digest_depends_on_bytes_and_on_how_they_are_read(tmp_path: Path) -> N
     assert PairFiles.of([[(two, None)]]).digest(["x"]) == digests[0]
 
 
+def test_equal_bytes_that_are_read_differently_have_different_digests(tmp_path: Path) -> None:
+    """Quotes belong to the format of .csv files, so these files have different pairs."""
+    files = [
+        PairFiles.of([[(write(tmp_path / name, '"a"\tb\n' * 9), None)]], TableSettings())
+        for name in ("pairs.txt", "pairs.csv")
+    ]
+    pairs = [next(file.each_line()) for file in files]
+    assert pairs == [Pair('"a"', "b", 1), Pair("a", "b", 1)]
+    assert files[0].digest(["x"]) != files[1].digest(["x"])
+
+
 def test_pairs_know_their_corpus_and_their_file(tmp_path: Path) -> None:
     paths = [write(tmp_path / name, f"{name}\tb\n") for name in "abc"]
     files = PairFiles.of([[(paths[0], None), (paths[1], None)], [(paths[2], None)]])

@@ -43,6 +43,14 @@ class PairFile:
     def paths(self) -> tuple[Path, ...]:
         return _both(self.path, self.target_path)
 
+    def facts(self) -> object:
+        """Return how the files are read, which depends on the suffix of the name too."""
+        if self.settings is None:
+            return [1]
+        if self.target_path is not None:
+            return [2] if self.settings == TableSettings() else [2, self.settings]
+        return [1, self.settings, pair_columns(self.path, self.settings)]
+
     def each_line(self) -> Iterator[Pair | LineProblem]:
         """Yield a pair or a problem for each line. UserError if a file changed since `of`."""
         self.check()
@@ -90,12 +98,7 @@ class PairFiles:
 
     def digest(self, digests: Sequence[str]) -> str:
         """Return a digest of all content and of how it is read, from the digest of each path."""
-        facts = [
-            [len(file.paths), file.settings]
-            if file.settings not in (None, TableSettings())
-            else [len(file.paths)]
-            for file in self.files
-        ]
+        facts = [file.facts() for file in self.files]
         sizes = [len(files) for files in self.corpora]
         return hashlib.sha256(repr([sizes, facts, list(digests)]).encode()).hexdigest()
 
