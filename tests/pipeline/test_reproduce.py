@@ -1,6 +1,8 @@
 """A training that is repeated gives equal weights, and a difference is found."""
 
 import json
+import math
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -61,6 +63,20 @@ def test_a_changed_weight_and_a_changed_line_are_found(run, tmp_path):
     assert result.num_equal == result.num_tensors - 1
     assert result.largest == (name, pytest.approx(0.5))
     assert result.first_difference == 3
+
+
+def test_weights_of_other_shapes_are_not_equal(run, tmp_path):
+    again = tmp_path / "again"
+    shutil.copytree(run, again)
+    file = again / "model.safetensors"
+    weights, metadata = load_file(file), read_metadata(file)
+    longer, missing, *_ = sorted(weights)
+    weights[longer] = torch.zeros(3, 7)
+    del weights[missing]
+    write_tensors(file, weights, {"run": metadata["run"]})
+    result = Recorded.read(run).compare(again)
+    assert result.num_equal == result.num_tensors - 2
+    assert result.largest == (longer, math.inf)
 
 
 def test_the_command_says_whether_the_weights_are_equal(run, capsys):

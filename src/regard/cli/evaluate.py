@@ -166,13 +166,17 @@ def _warn_of_training_pairs(
 
 
 def _is_training_file(data: Data, path: Path) -> bool:
-    """Return whether this is the file of the training data, or a copy of it."""
-    if data.path is None or not (data.path.is_file() and path.is_file()):
+    """Return whether this is a file of the training data, or a copy of one."""
+    from regard.pipeline.evaluate import training_files
+
+    if not path.is_file():
         return False
-    if data.path.samefile(path):
+    files = [file for file, _ in training_files(data)]
+    if any(file.samefile(path) for file in files):
         return True
-    is_as_large = data.path.stat().st_size == path.stat().st_size
-    return is_as_large and digest_of_file(data.path) == digest_of_file(path)
+    size = path.stat().st_size
+    as_large = [file for file in files if file.stat().st_size == size]
+    return any(digest_of_file(file) == digest_of_file(path) for file in as_large)
 
 
 def _warn_of_unknown(model: Model, run: Path, pairs: Sequence[Pair]) -> None:

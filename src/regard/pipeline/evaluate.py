@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from regard.config import Data, DataConfig
 from regard.data.examples import Corpus, Pair
 from regard.device import device_named
 from regard.errors import UserError
 from regard.files import locked
 from regard.pipeline.load import Model
+from regard.runs.corpora import matching_files
 from regard.runs.environment import Environment
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
@@ -29,18 +32,31 @@ def read(model: Model, path: Path, options: EvaluationOptions) -> Corpus:
     return task_of(model.data).read(model, path, options)
 
 
+def training_files(data: Data) -> list[tuple[Path, Path | None]]:
+    """Return the files of the training examples that still exist, with their files of targets."""
+    if isinstance(data, DataConfig):
+        try:
+            files = [*chain.from_iterable(map(matching_files, data.corpora))]
+        except UserError:  # a pattern that matches no file any more
+            return []
+    else:
+        files = [] if data.path is None else [(data.path, None)]
+    return [pair for pair in files if all(path is None or path.is_file() for path in pair)]
+
+
 def num_trained(model: Model, folder: RunFolder, pairs: Sequence[Pair]) -> int:
-    """Return the number of pairs that the run was trained on: those of its training file whose
-    sources it did not hold out. 0 if that file is gone, unreadable or large, and for captions."""
-    data = model.data
-    path, target_path = data.path, getattr(data, "target_path", None)
-    if data.task == "caption" or path is None or not path.is_file():
-        return 0
-    if path.stat().st_size > MAX_TRAINING_FILE:
+    """Return the number of pairs that the run was trained on: those of its training files whose
+    sources it did not hold out. 0 if these are gone, unreadable or large, and for captions."""
+    files = [] if model.data.task == "caption" else training_files(model.data)
+    if sum(path.stat().st_size for path, _ in files) > MAX_TRAINING_FILE:
         return 0
     held_out = EvaluationOptions(held_out=True)
     try:
-        trained = read(model, path, EvaluationOptions(target_path=target_path)).pairs
+        trained = [
+            pair
+            for path, target_path in files
+            for pair in read(model, path, EvaluationOptions(target_path=target_path)).pairs
+        ]
     except UserError:
         return 0
     sources = {

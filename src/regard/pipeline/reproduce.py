@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,11 +15,12 @@ import torch
 from regard.config import Experiment
 from regard.device import device_named
 from regard.errors import UserError
+from regard.files import resolved
 from regard.models.weights import read_weights
 from regard.pipeline.plan import Plan
 from regard.pipeline.train import train
 from regard.record import digest_of_file
-from regard.runs.environment import Environment, read_sessions
+from regard.runs.environment import Environment, data_files, read_sessions
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.training.log import Reporter
@@ -78,6 +80,13 @@ class Recorded:
                 raise UserError(
                     f"{name}, a data file of {path}, was changed after the training: put it back"
                 )
+        known = {resolved(name) for name in sessions[-1].data}
+        for file in data_files(experiment.data) if known else ():
+            if resolved(file) not in known:
+                raise UserError(
+                    f"{file} matches a pattern of the data of {path}, but the training did not "
+                    "have it: move it to another folder"
+                )
         training = replace(experiment.training, hours=None, track=())
         return cls(folder, replace(experiment, training=training), sessions[-1])
 
@@ -107,9 +116,9 @@ class Recorded:
         again = RunFolder(path)
         first, second = read_weights(self.folder.model), read_weights(again.model)
         differences = {
-            name: _distance(weight, second[name])
+            name: _distance(weight, second.get(name))
             for name, weight in first.items()
-            if not torch.equal(weight, second[name])
+            if name not in second or not torch.equal(weight, second[name])
         }
         largest = max(differences, key=lambda name: differences[name], default=None)
         return Reproduction(
@@ -134,7 +143,10 @@ def _without_times(line: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in line.items() if name not in CLOCK}
 
 
-def _distance(weight: torch.Tensor, other: torch.Tensor) -> float:
+def _distance(weight: torch.Tensor, other: torch.Tensor | None) -> float:
+    """Return the largest difference; infinity for a tensor that is missing or has another shape."""
+    if other is None or other.shape != weight.shape:
+        return math.inf
     return float((weight.double() - other.double()).abs().max())
 
 
