@@ -1,15 +1,18 @@
 """Corpora with weights, in one file or in many, plain, gzipped and Parquet."""
 
 import gzip
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from regard.cli import evaluate
 from regard.config import DataConfig, Experiment, TrainingConfig, TranslationModelConfig
 from regard.config.corpora import CorpusPaths
 from regard.errors import UserError
+from regard.pipeline.reproduce import Recorded
 from regard.pipeline.train import train
 from regard.runs import splits
 from regard.runs.corpora import matching_files
@@ -100,6 +103,8 @@ def test_a_pattern_names_files_in_the_order_of_their_names(files):
         matching_files(CorpusPaths(files / "none-*"))
     with pytest.raises(UserError, match=r"names 2 files and .* 1: expected a file of targets"):
         matching_files(CorpusPaths(files / "news-*", files / "talks.d?"))
+    with pytest.raises(UserError, match=r"a\*\* is no pattern of file names: .*; use"):
+        matching_files(CorpusPaths(files / "a**"))
     (files / "a*b").write_text("x\ty\n")
     assert matching_files(CorpusPaths(files / "a*b")) == [(files / "a*b", None)]
 
@@ -134,6 +139,20 @@ def test_a_mix_is_the_only_data(files):
         splits.read(mixed(files, ("news-1.tsv", 1), ("news-*", 1)))
 
 
+def test_a_file_that_is_no_regular_file_is_rejected(files):
+    with pytest.raises(UserError, match=r"expected a regular file, .* read several times"):
+        splits.read(DataConfig(mix=(f"{files}:1",)))
+
+
+@pytest.mark.parametrize(
+    ("lines", "settings"), [("", {}), ("no tab\n", {}), (f"{'a ' * 9}\tb\n", {"max_length": 7})]
+)
+def test_a_corpus_without_a_training_pair_is_named(files, lines, settings):
+    (files / "empty.tsv").write_text(lines)
+    with pytest.raises(UserError, match=r"data.mix has '.*empty.tsv:2', .* no training pair: "):
+        epoch_of(mixed(files, ("news-1.tsv", 1), ("empty.tsv", 2), **settings), 1)
+
+
 def test_a_training_on_a_mix_can_be_resumed(files, tmp_path):
     data = mixed(files, ("news-*", 0.5), ("talks.en,talks.de", 2), batch_sentences=4)
     experiment = Experiment(
@@ -148,3 +167,25 @@ def test_a_training_on_a_mix_can_be_resumed(files, tmp_path):
     assert end.update == whole.update
     files_of = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "part")]
     assert files_of[0] == files_of[1]
+
+
+def test_a_run_on_a_mix_knows_its_files(files, tmp_path, capsys):
+    data = mixed(files, ("news-*", 0.5), ("talks.en,talks.de", 2), batch_sentences=4)
+    experiment = Experiment(
+        data=replace(data, dev_size=3),
+        model=configs.recurrent(size=8, embedding=4),
+        training=TrainingConfig(updates=1, average=None, patience=None),
+    )
+    train(experiment, tmp_path / "run")
+    assert Recorded.read(tmp_path / "run").environment.data
+    copy = files / "copy.tsv"
+    copy.write_bytes((files / "news-1.tsv").read_bytes())
+    (files / "some.tsv").write_text(tsv([*rows("a", 30)[:20], *rows("c", 10)]))
+    for name in ("news-1.tsv", "copy.tsv"):
+        evaluate.run([str(tmp_path / "run"), str(files / name)])
+        assert f"run was trained on pairs of {files / name}" in capsys.readouterr().err
+    evaluate.run([str(tmp_path / "run"), str(files / "some.tsv")])
+    assert re.search(r"was trained on \d+ of these 30 pairs", capsys.readouterr().err)
+    copy.rename(files / "news-3.tsv")
+    with pytest.raises(UserError, match=r"news-3.tsv matches a pattern .*: move it to another"):
+        Recorded.read(tmp_path / "run")

@@ -151,7 +151,12 @@ def _matching(path: Path) -> list[Path]:
     if not PATTERN.search(str(path)) or exists(path):
         return [path]
     root = Path(path.anchor)
-    paths = sorted(root.glob(str(path.relative_to(root))))
+    try:
+        paths = sorted(root.glob(str(path.relative_to(root))))
+    except ValueError as error:
+        raise UserError(
+            f"{path} is no pattern of file names: {error}; use * for any part of a name"
+        ) from error
     if not paths:
         raise UserError(f"no file matches {path}")
     return paths

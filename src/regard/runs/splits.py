@@ -159,7 +159,10 @@ def _digest(files: PairFiles) -> str:
     digests = digests_of(names, cache_folder())
     for name, digest in zip(names, digests, strict=True):
         if digest is None:
-            raise UserError(f"cannot read {name}: expected a file")
+            raise UserError(
+                f"cannot read {name}: expected a regular file, because it is read several times; "
+                "save the data to a file, or name the files of a folder by a pattern ('FOLDER/*')"
+            )
     for file in files.files:
         file.check()
     return files.digest([digest for digest in digests if digest is not None])

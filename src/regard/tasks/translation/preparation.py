@@ -132,6 +132,7 @@ def encode(
     batches = PairBatches(encoded, settings, seed)
     messages = _left_out(facts, pairs.names, config.max_length)
     if config.mix is not None and isinstance(encoded, StoredPairs):
+        _check_corpora(config.mix, encoded)
         if not batches.num_batches(1):
             raise UserError("the first epoch has no pair: raise a weight of data.mix")
         messages += _sizes(config.mix, encoded)
@@ -150,6 +151,16 @@ def _encoded(
     cached = cache.parts(source.facts(), source)
     stored = StoredPairs(cached.parts, [corpus.weight for corpus in config.corpora])
     return stored, [part.facts for part in cached.parts], cached.made
+
+
+def _check_corpora(mix: Sequence[str], pairs: StoredPairs) -> None:
+    """Raise a UserError if a corpus has no pairs."""
+    for entry, size in zip(mix, pairs.corpus_sizes(), strict=True):
+        if not size:
+            raise UserError(
+                f"data.mix has {entry!r}, which gives no training pair: check the file, "
+                "--data.max-length and --data.limit, or leave the corpus out"
+            )
 
 
 def _sizes(mix: Sequence[str], pairs: StoredPairs) -> tuple[str, ...]:
