@@ -163,6 +163,21 @@ def test_on_a_full_disk_entries_are_held_in_memory(data_cache, monkeypatch, capl
     assert list(data_cache.folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("size", [0, 30, 300])
+def test_a_limit_on_the_size_of_files_is_a_full_disk(data_cache, caplog, size):
+    resource = pytest.importorskip("resource", reason="only POSIX limits the size of files")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        cached = data_cache.parts("facts", Counted())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (digests(cached), cached.made) == (DIGESTS, ())
+    (message,) = caplog.messages
+    assert f"cannot write {data_cache.folder}" in message
+    assert list(data_cache.folder.iterdir()) == []
+
+
 def test_old_entries_and_no_other_files_are_removed(data_cache):
     for facts in ("old", "used"):
         data_cache.recall_or_compute("name", facts, lambda: "content")

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, runtime_checkable
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from regard.data.text.encoded import EncodedPairs
-from regard.files import BLOCK
+from regard.files import BLOCK, UnwritableError
 
 TYPES: dict[str, np.dtype[Any]] = {"U16": np.dtype("<u2"), "I32": np.dtype("<i4")}
 """Types of token numbers, by their names in the file."""
@@ -88,9 +89,13 @@ class Part:
         return cls(facts, groups, numbers, _digest(facts.to_json(), groups, [numbers.tobytes()]))
 
     def write(self, path: Path) -> None:
-        """Write the part to a file of the format safetensors."""
+        """Write the part to a file of the format safetensors. UnwritableError if it cannot be
+        written."""
         metadata = {"facts": self.facts.to_json(), "sha256": self.digest}
-        save_file({"groups": self.groups, "numbers": self.numbers}, path, metadata)
+        try:
+            save_file({"groups": self.groups, "numbers": self.numbers}, path, metadata)
+        except SafetensorError as error:  # which hides an OSError
+            raise UnwritableError(f"cannot write {path.parent}: {error}") from error
 
     @classmethod
     def read(cls, path: Path) -> Part:
