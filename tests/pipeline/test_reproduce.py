@@ -2,13 +2,16 @@
 
 import json
 import math
+import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from regard import recipes
 from regard.cli import reproduce as command
 from regard.errors import UserError
 from regard.models.weights import read_metadata, write_tensors
@@ -96,6 +99,26 @@ def test_other_threads_are_set_and_other_versions_are_named(run):
     file.write_text(json.dumps([session]))
     recorded = Recorded.read(run)
     assert recorded.differences() == [f"torch: was 1.0, is {torch.__version__}"]
+
+
+def test_several_processes_have_the_threads_and_no_limit_of_hours(tmp_path, monkeypatch):
+    train(smaller(updates=1, hours=5.0), tmp_path / "run")
+    file = RunFolder(tmp_path / "run").environment
+    (session,) = json.loads(file.read_text())
+    file.write_text(json.dumps([{**session, "processes": 2, "threads": 7}]))
+    launched = []
+
+    def launch(arguments, number):
+        values = dict(zip(arguments[2::2], arguments[3::2], strict=True))
+        launched.append((recipes.load(Path(arguments[1])), number, os.environ["OMP_NUM_THREADS"]))
+        shutil.copytree(tmp_path / "run", values["--output"])
+        return 0
+
+    monkeypatch.setattr("regard.pipeline.launch.launch", launch)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert command.run([str(tmp_path / "run")]) == 0
+    ((experiment, number, threads),) = launched
+    assert (experiment.training.hours, number, threads) == (None, 2, "7")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,11 +57,16 @@ def _repeat(recorded: Recorded, path: Path) -> Reproduction:
         unused = {field.name for field in unused_fields(recorded.experiment)}
         with training_views(unused) as views:
             return recorded.repeat(path, views.start_training, views.preparation)
+    from regard import recipes
     from regard.pipeline.launch import launch
 
-    config = str(recorded.folder.config)
-    command = ["train", config, "--output", str(path), "--processes", str(number)]
-    if status := launch(command, number):
+    os.environ["OMP_NUM_THREADS"] = str(recorded.environment.threads)
+    with tempfile.TemporaryDirectory(prefix="regard-") as folder:
+        config = Path(folder) / "config.yaml"
+        config.write_text(recipes.dump(recorded.experiment), encoding="utf8")
+        command = ["train", str(config), "--output", str(path), "--processes", str(number)]
+        status = launch(command, number)
+    if status:
         raise UserError(f"the repetition ended with status {status}: see its messages above")
     return recorded.compare(path)
 
