@@ -20,7 +20,7 @@ from safetensors.torch import save
 from regard import recipes
 from regard.data.files.tables import TableSettings
 from regard.data.images.annotations import read_captions
-from regard.data.images.images import read_image
+from regard.data.images.images import decode_image, read_image
 from regard.data.labels.numeric import parse_items, parse_series
 from regard.data.labels.readers import read_labelled
 from regard.data.text.features import load_source
@@ -157,6 +157,24 @@ def _pictures() -> Iterator[bytes]:
             yield file.getvalue()
 
 
+def _received() -> Iterator[bytes]:
+    """Images of all formats, still and moving, of which a service decodes some."""
+    for kind in FORMATS:
+        file = io.BytesIO()
+        Image.effect_noise((23, 17), 60).convert("RGB").save(file, kind)
+        yield file.getvalue()
+    frames = [Image.effect_noise((11, 13), 60) for _ in range(3)]
+    for kind in ("GIF", "PNG", "WEBP"):
+        file = io.BytesIO()
+        frames[0].save(file, kind, save_all=True, append_images=frames[1:])
+        yield file.getvalue()
+    file = io.BytesIO()
+    exif = Image.Exif()
+    exif[0x0112] = 6  # orientation
+    frames[0].save(file, "JPEG", progressive=True, exif=exif)
+    yield file.getvalue()
+
+
 def _per_line(reader: Callable[[str], object]) -> Callable[[Path], None]:
     def read(path: Path) -> None:
         text = path.read_bytes().decode("utf8", errors="replace")
@@ -238,6 +256,7 @@ PARSERS: dict[str, Parser] = {
     "recipes": Parser(recipes.load, _recipes, "recipe.yaml", YAML),
     "tokenizers": Parser(_use_tokenizer, _tokenizers, "source.tokenizer.json", JSON),
     "pictures": Parser(lambda path: read_image(str(path), 16), _pictures, "picture"),
+    "received": Parser(lambda path: decode_image(path.read_bytes(), "image", 16), _received),
     "configs": Parser(
         lambda path: RunFolder(path.parent).experiment(), _run_configs, "config.yaml", YAML
     ),

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from regard.data.generated.scenes import Scene, pixels
-from regard.data.images.images import ImageError, draw_scene, read_image, read_proportional
+from regard.data.images.images import (
+    ImageError,
+    decode_image,
+    draw_scene,
+    read_image,
+    read_proportional,
+)
 
 
 def saved(path, picture, **how):
@@ -114,3 +122,14 @@ def test_a_scene_is_drawn():
     np.testing.assert_array_equal(draw_scene(str(scene), 32), pixels(scene, 32))
     with pytest.raises(ImageError, match="is not a shape"):
         draw_scene("a dog", 32)
+
+
+def test_a_received_jpeg_of_many_scans_is_rejected():
+    """Each scan of a few bytes takes the time of all pixels."""
+    file = io.BytesIO()
+    Image.new("L", (64, 64), 128).save(file, "JPEG", progressive=True)
+    content = file.getvalue()
+    assert decode_image(content, "a", 16).shape == (3, 16, 16)
+    last = content[content.rindex(b"\xff\xda") : -2]
+    with pytest.raises(ImageError, match=r"a JPEG of 1,\d+ scans, expected at most 100; save it"):
+        decode_image(content[:-2] + last * 1000 + content[-2:], "a", 16)

@@ -39,6 +39,13 @@ RECEIVED = ("BMP", "GIF", "JPEG", "PNG", "WEBP")
 programs."""
 
 
+MAX_SCANS = 100
+"""Largest number of scans of a JPEG that comes from another machine. A progressive JPEG has about
+ten. A scan of a few bytes takes as long as all pixels, so a small file could take hours."""
+SCAN = b"\xff\xda"
+"""Beginning of a scan. Inside the data of a scan, no other byte than 0 follows 255."""
+
+
 class ImageError(UserError):
     """File that is not an image, or an incomplete image."""
 
@@ -71,6 +78,11 @@ def decode_image(
     with this name if it cannot be decoded."""
     from PIL import UnidentifiedImageError
 
+    if content.startswith(b"\xff\xd8") and content.count(SCAN) > MAX_SCANS:
+        raise ImageError(
+            f"cannot read the image {name}: a JPEG of {content.count(SCAN):,} scans, expected at "
+            f"most {MAX_SCANS}; save it as a baseline JPEG"
+        )
     file = io.BytesIO(content)
     with _one_line(name):
         try:
