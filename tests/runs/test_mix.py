@@ -1,6 +1,7 @@
 """Corpora with weights, in one file or in many, plain, gzipped and Parquet."""
 
 import gzip
+import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from regard import recipes
 from regard.cli import evaluate
 from regard.config import DataConfig, Experiment, TrainingConfig, TranslationModelConfig
 from regard.config.corpora import CorpusPaths
@@ -105,8 +107,21 @@ def test_a_pattern_names_files_in_the_order_of_their_names(files):
         matching_files(CorpusPaths(files / "news-*", files / "talks.d?"))
     with pytest.raises(UserError, match=r"a\*\* is no pattern of file names: .*; use"):
         matching_files(CorpusPaths(files / "a**"))
+    (files / ".news-3.tsv.Ab12").write_text("x\ty\n")  # an incomplete copy of rsync
+    assert len(matching_files(CorpusPaths(files / "*news*"))) == 2
+    assert len(matching_files(CorpusPaths(files / ".*news*"))) == 1
     (files / "a*b").write_text("x\ty\n")
     assert matching_files(CorpusPaths(files / "a*b")) == [(files / "a*b", None)]
+
+
+def test_the_files_of_a_recipe_are_beside_it(files):
+    recipe = files / "recipe.yaml"
+    mix = ["news-*:0.5", "talks.en,talks.de", "gone-*:2", "a**:3", str(files / "news-1.tsv")]
+    recipe.write_text(json.dumps({"data": {"mix": mix}}))
+    joined = (f"{files}/news-*:0.5", f"{files}/talks.en,{files}/talks.de", *mix[2:])
+    assert recipes.load(recipe).data.mix == joined
+    recipe.write_text("data: {path: news-*}")
+    assert recipes.load(recipe).data.path == files / "news-*"
 
 
 @pytest.mark.parametrize(

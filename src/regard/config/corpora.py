@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +33,19 @@ class CorpusPaths:
         if not source or (comma and not target) or "," in target:
             raise UserError(f"data.mix has {text!r}: {EXPECTED}")
         return cls(Path(source), Path(target) if comma else None, weight)
+
+
+def with_paths(entry: str, change: Callable[[Path], Path]) -> str:
+    """Return an entry of `data.mix` with changed paths."""
+    corpus = CorpusPaths.parse(entry)
+    paths = (path for path in (corpus.path, corpus.target_path) if path is not None)
+    _, colon, weight = entry.rpartition(":")
+    return ",".join(str(change(path)) for path in paths) + (colon and f":{weight}")
+
+
+def is_pattern(path: Path) -> bool:
+    """Return whether a path has characters of patterns of file names."""
+    return re.search(r"[*?\[]", str(path)) is not None
 
 
 def _weight(text: str, number: str) -> float:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -17,6 +19,7 @@ import yaml
 
 from regard.config import DATA_SECTIONS, KINDS, MODELS, Experiment, ModelConfig, resolve
 from regard.config.checks import alternatives, field_types, format_value, parse_value
+from regard.config.corpora import is_pattern, with_paths
 from regard.errors import UserError
 from regard.files import check_input, exists, shorten_name
 from regard.names import TASK_RECIPES
@@ -318,13 +321,25 @@ def _beside(record: Any, folder: Path) -> Any:
         value = getattr(record, field.name)
         if is_dataclass(value):
             changed[field.name] = _beside(value, folder)
-        elif isinstance(value, Path) and not value.is_absolute() and _is_file(folder / value):
-            changed[field.name] = folder / value
+        elif isinstance(value, Path):
+            changed[field.name] = _joined(value, folder)
+        elif field.name == "mix" and value and "," not in str(folder):
+            changed[field.name] = tuple(
+                with_paths(entry, partial(_joined, folder=folder)) for entry in value
+            )
     return replace(record, **changed)
 
 
-def _is_file(path: Path) -> bool:
-    return exists(path) and path.is_file()
+def _joined(path: Path, folder: Path) -> Path:
+    """Return a relative path joined to the folder, if a file exists there, or if files there match
+    its pattern."""
+    if path.is_absolute():
+        return path
+    is_found = exists(folder / path) and (folder / path).is_file()
+    if not is_found and is_pattern(path):
+        with suppress(ValueError):  # no pattern
+            is_found = any(folder.glob(str(path)))
+    return folder / path if is_found else path
 
 
 def _plain(value: Any) -> Any:

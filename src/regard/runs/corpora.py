@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.config import CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
-from regard.config.corpora import CorpusPaths
+from regard.config.corpora import CorpusPaths, is_pattern
 from regard.data.examples import Corpus
 from regard.data.files.header import (
     CAPTION_NAMES,
@@ -30,8 +29,6 @@ from regard.files import exists
 from regard.names import TaskName
 from regard.runs.table_settings import table_settings
 
-PATTERN = re.compile(r"[*?\[]")
-"""Characters of patterns of file names."""
 LARGE = 1 << 25
 """Size of files in bytes above which pairs are not held in memory and their encoding is cached."""
 
@@ -147,8 +144,9 @@ def matching_files(corpus: CorpusPaths) -> list[tuple[Path, Path | None]]:
 
 def _matching(path: Path) -> list[Path]:
     """Return the files whose names match a pattern, in the order of their names; a file that exists
-    is no pattern."""
-    if not PATTERN.search(str(path)) or exists(path):
+    is no pattern. Hidden files, such as incomplete copies of rsync, match no pattern that begins
+    with another character than a full stop."""
+    if not is_pattern(path) or exists(path):
         return [path]
     root = Path(path.anchor)
     try:
@@ -157,6 +155,8 @@ def _matching(path: Path) -> list[Path]:
         raise UserError(
             f"{path} is no pattern of file names: {error}; use * for any part of a name"
         ) from error
+    if not path.name.startswith("."):
+        paths = [file for file in paths if not file.name.startswith(".")]
     if not paths:
         raise UserError(f"no file matches {path}")
     return paths
