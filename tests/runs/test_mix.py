@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from regard.cli import evaluate
 from regard.config import DataConfig, Experiment, TrainingConfig, TranslationModelConfig
 from regard.config.corpora import CorpusPaths
 from regard.errors import UserError
+from regard.pipeline.fit import experiment_of
 from regard.pipeline.reproduce import Recorded
 from regard.pipeline.train import train
 from regard.runs import splits
@@ -168,6 +170,18 @@ def test_a_corpus_without_a_training_pair_is_named(files, lines, settings):
         epoch_of(mixed(files, ("news-1.tsv", 1), ("empty.tsv", 2), **settings), 1)
 
 
+def test_data_of_a_call_replace_the_mix_of_a_recipe(files):
+    experiment = Experiment(data=mixed(files, ("news-*", 0.5)))
+    pairs = rows("a", 9)
+    assert experiment_of(pairs, experiment, {})[0].data.mix is None
+    data = experiment_of(str(files / "news-1.tsv"), experiment, {})[0].data
+    assert (data.path, data.mix) == (files / "news-1.tsv", None)
+    assert experiment_of(None, experiment, {"data.mix": ["a:2"]})[0].data.mix == ("a:2",)
+    for settings in ({"data.mix": ("a",)}, {"data": {"mix": ["a"]}}):
+        with pytest.raises(UserError, match=r"data and the setting data.mix both name"):
+            experiment_of(pairs, experiment, settings)
+
+
 def test_a_training_on_a_mix_can_be_resumed(files, tmp_path):
     data = mixed(files, ("news-*", 0.5), ("talks.en,talks.de", 2), batch_sentences=4)
     experiment = Experiment(
@@ -178,6 +192,12 @@ def test_a_training_on_a_mix_can_be_resumed(files, tmp_path):
     whole = train(experiment, tmp_path / "whole")
     part = replace(experiment, training=replace(experiment.training, epochs=1))
     train(part, tmp_path / "part")
+    other = replace(data, mix=(data.mix[0], data.mix[1].replace(":2", ":3")))
+    with pytest.raises(UserError, match=r"data.mix was .*:2'\) and is .*:3'\) now. Put it back"):
+        train(replace(experiment, data=other), tmp_path / "part", resume=True)
+    shutil.copytree(files, tmp_path / "moved")
+    data = mixed(tmp_path / "moved", ("news-*", 0.5), ("talks.en,talks.de", 2), batch_sentences=4)
+    experiment = replace(experiment, data=data)
     end = train(experiment, tmp_path / "part", resume=True)
     assert end.update == whole.update
     files_of = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "part")]

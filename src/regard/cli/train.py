@@ -29,6 +29,7 @@ from regard.cli.progress import PreparationView, TrainingView
 from regard.cli.train_help import full_help, short_help
 from regard.config import Experiment, ModelConfig, TrainingConfig, resolve
 from regard.config.checks import Count, CountOrZero
+from regard.config.corpora import have_equal_weights
 from regard.config.models import has_attention, inheriting
 from regard.config.unused import unused_fields
 from regard.errors import UsageError, UserError
@@ -289,7 +290,7 @@ def _with_paths(record: Any, other: Any) -> Any:
         value, path = getattr(record, name), getattr(other, name, None)
         if is_dataclass(value):
             paths[name] = _with_paths(value, path)
-        elif isinstance(path, Path):
+        elif isinstance(path, Path) or (name == "mix" and have_equal_weights(value, path)):
             paths[name] = path
     return replace(record, **paths)
 

@@ -35,6 +35,14 @@ class CorpusPaths:
         return cls(Path(source), Path(target) if comma else None, weight)
 
 
+def have_equal_weights(mix: object, other: object) -> bool:
+    """Return whether two values of `data.mix` differ in paths only."""
+    if not isinstance(mix, tuple) or not isinstance(other, tuple):
+        return False
+    weights, others = ([CorpusPaths.parse(text).weight for text in each] for each in (mix, other))
+    return weights == others
+
+
 def with_paths(entry: str, change: Callable[[Path], Path]) -> str:
     """Return an entry of `data.mix` with changed paths."""
     corpus = CorpusPaths.parse(entry)

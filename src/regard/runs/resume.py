@@ -9,6 +9,7 @@ from pathlib import Path
 
 from regard import recipes
 from regard.config import Experiment
+from regard.config.corpora import have_equal_weights
 from regard.data.examples import Pair
 from regard.errors import UserError
 from regard.files import locked_or_refused, make_folder
@@ -85,15 +86,18 @@ def training_alone(folder: RunFolder) -> Iterator[None]:
 def _compare(folder: RunFolder, experiment: Experiment) -> None:
     now = dict(recipes.flat(asdict(experiment)))
     for name, was in recipes.flat(asdict(folder.experiment())):
-        if now.get(name) != was and not may_change(name) and not _is_copy(was, now.get(name)):
+        if now.get(name) != was and not may_change(name) and not _have_moved(was, now.get(name)):
             raise UserError(
                 f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
                 "back, or train in a new folder"
             )
 
 
-def _is_copy(was: object, now: object) -> bool:
-    """Return whether two paths name files with equal content."""
+def _have_moved(was: object, now: object) -> bool:
+    """Return whether two paths name files with equal content, or whether two values of `data.mix`
+    differ in paths only: the fingerprint of the training data holds the content of their files."""
+    if have_equal_weights(was, now):
+        return True
     if not isinstance(was, Path) or not isinstance(now, Path):
         return False
     return was.is_file() and now.is_file() and digest_of_file(was) == digest_of_file(now)
