@@ -132,6 +132,11 @@ def experiment_of(
     experiment = recipes.with_settings(experiment, settings)
     if data is None:
         return experiment, None
+    if dict(recipes.flat(dict(settings))).get("data.mix") is not None:
+        raise UserError(
+            "data and the setting data.mix both name training pairs: give None as data, or leave "
+            "data.mix out"
+        )
     section = with_path(experiment.data, path)
     roles, columns = None, dict[str, str]()
     if recipe is not None and path is not None and _is_inspected(path, section):

@@ -80,8 +80,11 @@ def experiment_of_recipe(
 
 
 def with_path(data: Data, path: Path | None) -> Data:
-    """Return the data with this file, or none for data in memory, and without generated data."""
+    """Return the data with this file, or none for data in memory, and without generated data or
+    other corpora."""
     size = DATA_SECTIONS[data.task]().synthetic_size
+    if isinstance(data, DataConfig):
+        data = replace(data, mix=None)
     return replace(data, path=path, synthetic=None, synthetic_size=size)
 
 
