@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import time
 
 import pytest
@@ -176,6 +177,19 @@ def test_a_limit_on_the_size_of_files_is_a_full_disk(data_cache, caplog, size):
     (message,) = caplog.messages
     assert f"cannot write {data_cache.folder}" in message
     assert list(data_cache.folder.iterdir()) == []
+
+
+def test_a_folder_that_is_removed_meanwhile_costs_time_alone(data_cache, monkeypatch):
+    tidy = DataCache._tidy
+
+    def removed(self):
+        shutil.rmtree(self.folder)
+        tidy(self)
+
+    monkeypatch.setattr(DataCache, "_tidy", removed)
+    assert data_cache.recall_or_compute("name", "facts", lambda: "content") == "content"
+    assert digests(data_cache.parts("facts", Counted())) == DIGESTS
+    assert not data_cache.folder.exists()
 
 
 def test_old_entries_and_no_other_files_are_removed(data_cache):

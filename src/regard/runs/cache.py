@@ -108,7 +108,7 @@ class DataCache:
                 part = next(built)
                 if is_writable and (is_writable := self._store(file, part)):
                     made.append(file)
-                    part = Part.read(file)
+                    part = _stored(file) or part  # another process may have removed the file
             else:
                 built = None
                 _use(file)
@@ -154,7 +154,10 @@ class DataCache:
 
     def _tidy(self) -> None:
         """Remove files that were unused for long, and unfinished files of killed processes."""
-        for path in self.folder.iterdir():
+        paths = list[Path]()
+        with suppress(OSError):  # a person removed the folder
+            paths = list(self.folder.iterdir())
+        for path in paths:
             if NAME.match(path.name):
                 days = DAYS_UNFINISHED if path.suffix == ".unfinished" else DAYS_KEPT
                 with suppress(OSError):  # another process removed it
