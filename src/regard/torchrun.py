@@ -1,8 +1,16 @@
-"""Environment variables of a process that torchrun started."""
+"""Environment variables of a process that torchrun started, or `regard train --processes`."""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
+
+LAUNCHER = "REGARD_LAUNCHER"
+"""Environment variable with the number of the process of `--processes` that started this one."""
+SECONDS = 1.0
+"""Seconds between two checks of the parent process."""
 
 
 def is_used() -> bool:
@@ -23,3 +31,18 @@ def local_rank() -> int:
 def num_restarts() -> int:
     """Return how often the processes were started again because one of them failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) if is_used() else 0
+
+
+def end_with_launcher() -> None:
+    """Send SIGTERM to this process, which saves the training, as soon as the process that started
+    it has ended. SIGKILL of that process would otherwise leave a training without a terminal."""
+    launcher = os.environ.get(LAUNCHER)
+    if launcher is None or os.name != "posix":
+        return
+
+    def watch() -> None:
+        while os.getppid() == int(launcher):
+            time.sleep(SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -77,6 +77,7 @@ PARSER: type[Options] = tyro.conf.AvoidSubcommands[Options]
 
 def run(arguments: list[str]) -> int:
     """Train with a progress display; return 130 after Ctrl-C, 143 after SIGTERM."""
+    torchrun.end_with_launcher()
     if torchrun.rank() > 0:
         return _run_beside_first(arguments)
     options = _parse_restarted(arguments)

@@ -12,6 +12,7 @@ from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+from regard import torchrun
 from regard.errors import UserError
 from regard.interruption import INTERRUPTED, TERMINATED
 from regard.processes import ConnectionLostError
@@ -35,6 +36,7 @@ def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) 
         rdzv_endpoint="localhost:0",
         max_restarts=max_restarts,
     )
+    os.environ[torchrun.LAUNCHER] = str(os.getpid())
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # torchrun's own account of a failure is long
     try:
@@ -50,6 +52,7 @@ def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) 
         ) from error
     finally:
         logging.disable(before)
+        del os.environ[torchrun.LAUNCHER]
     return 0
 
 
