@@ -125,7 +125,7 @@ def test_help_imports_no_large_library():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.splitlines()[-1] == "set()"
-    assert "--allowed-host" in done.stdout
+    assert "--allowed-host NAME" in done.stdout
 
 
 def test_options_have_the_defaults_of_the_limits():

@@ -140,7 +140,11 @@ def test_unknown_paths_and_methods(method, path, status):
 
 def test_several_runs_have_paths_with_their_names():
     service = service_of(Fake(), Fake())
-    assert request(service, "/translate", BODY).status == 404
+    answer = request(service, "/translate", BODY)
+    assert answer.status == 404
+    assert answer.error.endswith("expected /runs/fake/translate or /runs/second/translate")
+    answer = request(service_of(Fake(), Fake()), "/caption", BODY)
+    assert (answer.status, "GET /openapi.json" in answer.error) == (404, True)
     answer = request(service_of(Fake(), Fake()), "/runs", method="GET")
     assert answer.json["runs"][1] == {"name": "second", "paths": ["/runs/second/translate"]}
 
@@ -202,6 +206,7 @@ def test_the_header_host_names_this_service(host, status):
     service = Service([fake_run(Fake())], access=Access(hosts=("models.example",)))
     answer = request(service, "/health", method="GET", headers={"host": host})
     assert answer.status == status
+    assert status == 200 or "--allowed-host NAME" in answer.error
 
 
 def test_each_response_has_the_identifier_of_its_request():

@@ -140,7 +140,7 @@ def described(text: str, default: Any, names: Sequence[str]) -> str:
 def placeholder(name: str, hint: Any, text: str = "") -> str:
     """Return the word that stands for the value of an option; empty for a switch."""
     if REPEATED in extras(hint):
-        return "RUN"
+        return "RUN" if Path in get_args(bare(hint)) else "NAME"
     kinds = [bare(kind) for kind in alternatives(hint) if kind is not NoneType]
     if kinds == [bool]:
         return ""

@@ -125,7 +125,11 @@ def check_host(hosts: list[str], access: Access) -> None:
     name = _host_name(hosts[0]) if len(hosts) == 1 else ""
     allowed = {"localhost", *(host.lower() for host in access.hosts)}
     if name not in allowed and not _is_address(name):
-        raise RequestError(400, "this service has another name than the header Host")
+        raise RequestError(
+            400,
+            "the header Host is no name of this service: expected localhost, an IP address, or a "
+            "name that the service was started with (--allowed-host NAME)",
+        )
 
 
 def _host_name(host: str) -> str:

@@ -24,6 +24,8 @@ from regard.serving.service import ServedRun, Service
 
 CLOSE_SECONDS = 5.0
 """Time in which the worker ends after the last response."""
+MAX_PATHS = 3
+"""Largest number of paths in a message."""
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "X-Content-Type-Options": "nosniff",
@@ -62,7 +64,7 @@ def build_app(service: Service, *, waits_for_models: bool = False) -> ASGIApp:
         for verb in run.verbs:
             endpoint = _routed(f"/{verb.name}", _verb(service, run, verb))
             routes.append(Route(f"/{verb.name}", endpoint, methods=["POST"]))
-    router = Router(routes, redirect_slashes=False, default=_not_found, lifespan=lifespan)
+    router = Router(routes, redirect_slashes=False, default=_not_found(service), lifespan=lifespan)
     return RequestLayer(router, service)
 
 
@@ -137,5 +139,17 @@ def _json(value: Any) -> Response:
     return Response(json.dumps(value), media_type="application/json")
 
 
-async def _not_found(_scope: Scope, _receive: Receive, _send: Send) -> None:
-    raise RequestError(404, "there is no such path: GET /openapi.json lists the paths")
+def _not_found(service: Service) -> ASGIApp:
+    """Return the application of unknown paths. To a path of a verb without a run, it names the
+    paths of the verb, of which there are several."""
+
+    async def not_found(scope: Scope, _receive: Receive, _send: Send) -> None:
+        verb = VERBS.get(scope["path"].removeprefix(scope.get("root_path", "")).lstrip("/"))
+        paths = [path_of(run, verb) for run in service.runs.values() if verb in run.verbs]
+        if len(service.runs) == 1 or verb is None or not paths:
+            raise RequestError(404, "there is no such path: GET /openapi.json lists the paths")
+        more = ", or another path of GET /runs" if len(paths) > MAX_PATHS else ""
+        shown = " or ".join(paths[:MAX_PATHS])
+        raise RequestError(404, f"several runs are served: expected {shown}{more}")
+
+    return not_found
