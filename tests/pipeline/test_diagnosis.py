@@ -35,6 +35,8 @@ def log(metric="chrF", train=(5.0, 2.0), dev=(5.0, 3.0)):
         (end(0.5), log("exact match"), r"dev exact match 0.50.: check the columns"),
         (end(-0.1), log("R2"), r"dev R2 -0.10.: check"),
         (end(0.0), log("BLEU"), r"BLEU was 0 at every validation"),
+        (end(0.02), log("BLEU"), r"perhaps .* .dev BLEU 0.02.: BLEU counts .*metric chrf"),
+        (end(0.02, update=9), log("BLEU"), r"perhaps .* .dev BLEU 0.02.: only 9 updates"),
     ],
 )
 def test_a_low_score_has_a_likely_cause(line, records, cause):

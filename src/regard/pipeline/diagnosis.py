@@ -25,11 +25,12 @@ MAX_UNLEARNED = {
 FEW_UPDATES = 200
 FALL = 0.05
 """Relative fall of the training loss below which the loss counts as flat."""
+SHORT_TARGETS = "for short targets use --training.metric chrf or exact_match"
 BLEU_IS_ZERO = (
     "BLEU was 0 at every validation, so the dev loss alone selected the checkpoint. BLEU is 0 "
-    "unless four words in a row are right; for short targets use --training.metric chrf or "
-    "exact_match"
+    f"unless four words in a row are right; {SHORT_TARGETS}"
 )
+BLEU_IS_LOW = f"BLEU counts four right words in a row; {SHORT_TARGETS}"
 
 CHECKS = (
     "check the columns, whether sources determine targets, and the tokenizer (--data.tokenizer)"
@@ -66,9 +67,11 @@ def diagnose(
             return None
     if maximum is None or end.score > maximum:
         return None
-    if metric == "BLEU":
+    if metric == "BLEU" and end.score == 0:
         return BLEU_IS_ZERO
     score, cause = f"dev {metric} {end.score:.2f}", _cause(end, records, validations)
+    if metric == "BLEU":
+        return f"perhaps nothing was learned ({score}): {cause or BLEU_IS_LOW}"
     if len(targets) < MIN_DEV:
         noun = "example" if len(targets) == 1 else "examples"
         score += f" on {len(targets)} {noun}{comparison}"
