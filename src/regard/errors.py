@@ -39,3 +39,10 @@ class UsageError(UserError):
 
     STATUS = 2
     """Exit status, as of other programs and of tyro."""
+
+
+class ConnectionLostError(UserError):
+    """Another process ended, so this one cannot continue."""
+
+    STATUS = 3
+    """Tells `regard train --processes` that another process failed first."""

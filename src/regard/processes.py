@@ -20,7 +20,7 @@ from torch.distributed import PrefixStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from regard import torchrun
-from regard.errors import UserError
+from regard.errors import ConnectionLostError
 from regard.shapes import Shaped, Tensor
 
 Value = TypeVar("Value")
@@ -29,13 +29,6 @@ Number = TypeVar("Number", int, float)
 TIMEOUT = timedelta(days=1)
 """Longest time that a process waits for another one. The first process may prepare a large corpus
 while the others wait, and torchrun ends all processes when one has failed."""
-
-
-class ConnectionLostError(UserError):
-    """Another process ended, so this one cannot continue."""
-
-    STATUS = 3
-    """Tells `regard train --processes` that another process failed first."""
 
 
 def rank() -> int:

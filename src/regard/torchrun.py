@@ -28,9 +28,19 @@ def local_rank() -> int:
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
+def has_launcher() -> bool:
+    """Return whether `regard train --processes` started this process."""
+    return is_used() and LAUNCHER in os.environ
+
+
 def num_restarts() -> int:
     """Return how often the processes were started again because one of them failed."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) if is_used() else 0
+
+
+def max_restarts() -> int:
+    """Return how often the processes are started again at most."""
+    return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) if is_used() else 0
 
 
 def end_with_launcher() -> None:

@@ -660,3 +660,21 @@ def test_initialisation_reports_the_copied_weights(capsys, here):
         assert words in err
         assert err.count("\n") == 1
         assert not Path("third").exists()
+
+
+def test_processes_are_not_started_in_a_folder_that_cannot_be_used(capsys, here, monkeypatch):
+    def launch(*_):
+        raise AssertionError
+
+    monkeypatch.setattr("regard.pipeline.launch.launch", launch)
+    (here / "run").mkdir()
+    (here / "run" / "model.safetensors").write_bytes(b"")
+    status, output, errors = regard(capsys, "copy", "-o", here / "run", "--processes", "2")
+    assert (status, output) == (1, "")
+    assert "holds a run already" in errors
+
+
+def test_the_first_process_alone_prints_lines_about_the_data(capsys, here, monkeypatch):
+    monkeypatch.setattr("regard.pipeline.launch.launch", lambda *_: 0)
+    path = pairs(here / "pairs.tsv")
+    assert regard(capsys, path, *SMALL, "--processes", "2") == (0, "", "")

@@ -27,8 +27,8 @@ def lines(folder):
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
-def kill_a_worker(training, folder):
-    """Kill one of the two processes after its next validation."""
+def workers_after_validation(training, folder):
+    """Return the ids of the two processes, after their next validation."""
     validations = 1 + sum(line["kind"] == "dev" for line in lines(folder))
     deadline = time.monotonic() + 100
     while sum(line["kind"] == "dev" for line in lines(folder)) < validations:
@@ -36,8 +36,11 @@ def kill_a_worker(training, folder):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     threads = Path(f"/proc/{training.pid}/task").glob("*/children")
-    workers = [int(number) for thread in threads for number in thread.read_text().split()]
-    os.kill(max(workers), signal.SIGKILL)
+    return [int(number) for thread in threads for number in thread.read_text().split()]
+
+
+def kill_a_worker(training, folder):
+    os.kill(max(workers_after_validation(training, folder)), signal.SIGKILL)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to find the workers")
@@ -48,13 +51,29 @@ def test_a_killed_worker_ends_the_training_and_a_restart_continues_it(tmp_path):
     assert training.returncode == 1
     assert "of 2 was killed by SIGKILL, so the training ended; --resume continues it" in errors
     assert "Traceback" not in errors
+    assert "connection" not in errors
 
     training = start(tmp_path / "run", "--resume", "--max-restarts", "1")
     kill_a_worker(training, tmp_path / "run")
-    _, errors = training.communicate(timeout=100)
+    output, errors = training.communicate(timeout=100)
     assert training.returncode == 0, errors
+    assert "restart 1 of 1, since a process failed" in output
     *_, end = lines(tmp_path / "run")
     assert end["reason"] == "finished"
     assert [line["update"] for line in lines(tmp_path / "run") if line["kind"] == "dev"] == [
         50, 100, 150, 200, 250, 300,
     ]  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to find the workers")
+def test_processes_end_with_a_state_when_their_launcher_is_killed(tmp_path):
+    training = start(tmp_path / "run", "--training.updates", "100000")
+    workers = workers_after_validation(training, tmp_path / "run")
+    training.kill()
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{worker}/task").exists() for worker in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    *_, end = lines(tmp_path / "run")
+    assert end["reason"] == "terminated"
+    training.communicate()

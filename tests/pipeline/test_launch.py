@@ -6,10 +6,9 @@ import signal
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
-from regard.errors import UserError
+from regard.errors import ConnectionLostError, UserError
 from regard.interruption import TERMINATED
 from regard.pipeline import launch
-from regard.processes import ConnectionLostError
 
 LOST = ConnectionLostError.STATUS
 
@@ -39,8 +38,10 @@ def failing(*statuses):
 
 
 @pytest.fixture(autouse=True)
-def threads(monkeypatch):
+def environment(monkeypatch):
+    """Take back the variables that a launch sets."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("REGARD_LAUNCHER", "0")
 
 
 @pytest.mark.parametrize(

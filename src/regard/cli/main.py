@@ -12,7 +12,7 @@ from regard import instruction_set, interruption, torchrun
 from regard.cli.output import drop_output, with_own_options
 from regard.cli.typed import is_text
 from regard.config.checks import format_value
-from regard.errors import UsageError, UserError, is_out_of_memory
+from regard.errors import ConnectionLostError, UsageError, UserError, is_out_of_memory
 from regard.files import shorten_name
 from regard.memory_policy import keep_freed_memory
 from regard.version import VERSION
@@ -98,6 +98,10 @@ def run(arguments: list[str]) -> int:
         status = command.run(list(_with_hyphens(rest))) or 0
         sys.stdout.flush()  # reports a full disk as one line
         return status
+    except ConnectionLostError as error:
+        if not torchrun.has_launcher():  # otherwise it tells why the other process ended
+            print(f"regard {name}{place}: {error}", file=sys.stderr)
+        return error.STATUS
     except UserError as error:
         message = with_own_options(str(error), getattr(command, "Options", None))
         print(f"regard {name}{place}: {message}", file=sys.stderr)

@@ -80,14 +80,18 @@ def run(arguments: list[str]) -> int:
     torchrun.end_with_launcher()
     if torchrun.rank() > 0:
         return _run_beside_first(arguments)
-    options = _parse_restarted(arguments)
+    messages: list[str] = []
+    options = _parse_restarted(arguments, messages.append)
+    folder = folder_of(options)
+    from regard.pipeline.train import check_start, train
+
     if options.processes > 1 and not torchrun.is_used():
         from regard.pipeline.launch import launch
 
+        check_start(resolve(options.experiment), RunFolder(folder), resume=options.resume)
         return launch(["train", *arguments], options.processes, options.max_restarts)
-    from regard.pipeline.train import train
-
-    folder = folder_of(options)
+    for message in messages:
+        say(message)
     ended_after = _update_of_end(folder) if options.resume else None
     with training_views(_inherited(options, arguments)) as views:
         end = train(
@@ -121,10 +125,16 @@ def _run_beside_first(arguments: list[str]) -> int:
     return STATUS.get(end.reason, 0)
 
 
-def _parse_restarted(arguments: list[str], on_message: Callable[[str], None] = say) -> Options:
+def _parse_restarted(arguments: list[str], on_message: Callable[[str], None]) -> Options:
     """Return the options. Processes that were started again resume the run that they began."""
     options = parse(arguments, on_message)
     began = RunFolder(folder_of(options)).config.exists()
+    if torchrun.num_restarts():
+        place = "the last saved state" if began else "the beginning"
+        on_message(
+            f"restart {torchrun.num_restarts()} of {torchrun.max_restarts()}, since a process "
+            f"failed: the training continues from {place}"
+        )
     if not options.resume and torchrun.num_restarts() and began:
         return parse([*arguments, "--resume"], on_message)
     return options

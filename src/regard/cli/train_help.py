@@ -32,6 +32,8 @@ arguments:
 RUN = (
     Row("-o, --output FOLDER", "Run folder. [runs/NAME, after the file or the recipe]"),
     Row("--resume", "Continue the run in the folder."),
+    Row("--processes N", "Train in several processes on this machine. [1]"),
+    Row("--max-restarts N", "Restarts after a process has failed. [0]"),
     Row(
         "--model.family NAME",
         "Short for the kinds of encoder and decoder: recurrent or transformer.",
@@ -41,6 +43,7 @@ RUN = (
 )
 COMMON = (
     "data.path",
+    "data.mix",
     "data.source_column",
     "data.target_column",
     "data.encoding",

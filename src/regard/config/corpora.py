@@ -63,7 +63,7 @@ def _weight(text: str, number: str) -> float:
         weight = math.nan
     if not 0 < weight <= MAX_WEIGHT:
         raise UserError(
-            f"data.mix has {text!r}, whose weight is {number!r}: expected a number above 0, up to "
-            f"{MAX_WEIGHT:,.0f}; {EXPECTED}"
+            f"data.mix has {text!r}, whose weight is {number!r}: {EXPECTED}, with a weight above 0 "
+            f"and up to {MAX_WEIGHT:,.0f}"
         )
     return weight

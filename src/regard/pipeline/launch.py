@@ -13,9 +13,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from regard import torchrun
-from regard.errors import UserError
+from regard.errors import ConnectionLostError, UserError
 from regard.interruption import INTERRUPTED, TERMINATED
-from regard.processes import ConnectionLostError
 
 
 def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) -> int:

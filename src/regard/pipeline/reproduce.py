@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -97,7 +97,7 @@ class Recorded:
         with _threads(self.environment.threads):
             now = Environment.now(device)
         now = replace(now, processes=self.environment.processes)
-        return self.environment.differences(now)
+        return [*_changes(read_sessions(self.folder)), *self.environment.differences(now)]
 
     def repeat(
         self,
@@ -165,3 +165,17 @@ def _threads(number: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _changes(sessions: Sequence[Environment]) -> list[str]:
+    """Return messages about values that differ between the sessions of a training. A repetition has
+    one session, with those of the last one."""
+    messages = []
+    for name in ("processes", "threads", "cpu", "instruction_set", "device"):
+        values = list(dict.fromkeys(str(getattr(session, name)) for session in sessions))
+        if len(values) > 1:
+            messages.append(
+                f"{name.replace('_', ' ')}: its sessions had {' and '.join(values)}, so the "
+                "weights cannot be expected to be equal"
+            )
+    return messages

@@ -73,7 +73,7 @@ def train(
     or data; and if data and recipe do not fit. Nothing is written before these checks."""
     experiment, folder = resolve(experiment), RunFolder(path)
     with processes.connected():
-        goes_on = processes.is_first() and _check_folder(folder, experiment, resume=resume)
+        goes_on = processes.is_first() and check_start(experiment, folder, resume=resume)
         goes_on = processes.from_first(goes_on)
         split, setup = _prepare(experiment, folder, on_progress, table, resume=goes_on)
         training = _begin(experiment, folder, split, setup, resume=goes_on)
@@ -213,9 +213,10 @@ def _write_failed(
     return f"{folder.failed_batch} (as text in {text.name})"
 
 
-def _check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> bool:
-    """Return whether training continues from a state in the folder. UserError if the folder cannot
-    be used, or if the package of a tracker is missing."""
+def check_start(experiment: Experiment, folder: RunFolder, *, resume: bool) -> bool:
+    """Return whether the training of an experiment without unset fields (`resolve`) continues from
+    a state in the folder. UserError if the folder cannot be used, or if the package of a tracker is
+    missing."""
     goes_on = check_folder(folder, experiment, resume=resume)
     check_unused(folder)
     check_writable(folder.path)

@@ -67,7 +67,7 @@ class Environment:
     ) -> Environment:
         """Return the environment of this process. UserError if a data file cannot be read."""
         return cls(
-            command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+            command=shlex.join([_program(), *sys.argv[1:]]),
             began=datetime.now(UTC).isoformat(timespec="seconds"),
             versions={
                 "regard": VERSION,
@@ -120,6 +120,12 @@ def read_sessions(folder: RunFolder) -> list[Environment]:
         raise UserError(
             f"{folder.environment} is damaged ({reason}): put it back, or remove it"
         ) from error
+
+
+def _program() -> str:
+    """Return the name of the program that runs."""
+    name = Path(sys.argv[0]).name
+    return "regard" if name == "__main__.py" else name
 
 
 def data_files(data: Data) -> list[Path]:
