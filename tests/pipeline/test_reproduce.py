@@ -11,7 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from regard import recipes
 from regard.cli import reproduce as command
 from regard.errors import UserError
 from regard.models.weights import read_metadata, write_tensors
@@ -53,7 +52,9 @@ def change(path, update):
 
 
 def test_a_repetition_has_equal_weights_and_an_equal_log(run, tmp_path):
-    result = Recorded.read(run).repeat(tmp_path / "again")
+    recorded = Recorded.read(run)
+    recorded.repeat(tmp_path / "again")
+    result = recorded.compare(tmp_path / "again")
     assert result.is_equal
     assert result.largest is None
     assert result.first_difference is None
@@ -61,7 +62,9 @@ def test_a_repetition_has_equal_weights_and_an_equal_log(run, tmp_path):
 
 def test_a_changed_weight_and_a_changed_line_are_found(run, tmp_path):
     name = change(run, update=3)
-    result = Recorded.read(run).repeat(tmp_path / "again")
+    recorded = Recorded.read(run)
+    recorded.repeat(tmp_path / "again")
+    result = recorded.compare(tmp_path / "again")
     assert not result.is_equal
     assert result.num_equal == result.num_tensors - 1
     assert result.largest == (name, pytest.approx(0.5))
@@ -110,7 +113,8 @@ def test_several_processes_have_the_threads_and_no_limit_of_hours(tmp_path, monk
 
     def launch(arguments, number):
         values = dict(zip(arguments[2::2], arguments[3::2], strict=True))
-        launched.append((recipes.load(Path(arguments[1])), number, os.environ["OMP_NUM_THREADS"]))
+        experiment = Recorded.read(Path(arguments[1])).experiment
+        launched.append((experiment, number, os.environ["OMP_NUM_THREADS"]))
         shutil.copytree(tmp_path / "run", values["--output"])
         return 0
 
@@ -148,3 +152,11 @@ def test_unfinished_runs_and_runs_without_an_environment_are_rejected(run):
     folder.environment.unlink()
     with pytest.raises(UserError, match=r"has no environment.json"):
         Recorded.read(run)
+
+
+def test_sessions_that_differ_are_named(run):
+    file = RunFolder(run).environment
+    (session,) = json.loads(file.read_text())
+    file.write_text(json.dumps([{**session, "processes": 2}, session]))
+    (message,) = Recorded.read(run).differences()
+    assert message.startswith("processes: its sessions had 2 and 1")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from regard import torchrun
 from regard.cli.options import parse
 from regard.cli.output import say, warn
 from regard.cli.train import training_views
@@ -42,6 +43,10 @@ def run(arguments: list[str]) -> int:
     from regard.pipeline.reproduce import Recorded
 
     recorded = Recorded.read(options.run)
+    if torchrun.is_used() and options.output is not None:
+        torchrun.end_with_launcher()
+        _train(recorded, options.output)
+        return 0
     for difference in recorded.differences():
         warn(f"not as in the training: {difference}")
     if options.output is not None:
@@ -54,21 +59,25 @@ def _repeat(recorded: Recorded, path: Path) -> Reproduction:
     """Train again, in as many processes as the run was trained in."""
     number = recorded.environment.processes
     if number == 1:
-        unused = {field.name for field in unused_fields(recorded.experiment)}
-        with training_views(unused) as views:
-            return recorded.repeat(path, views.start_training, views.preparation)
-    from regard import recipes
+        _train(recorded, path)
+        return recorded.compare(path)
     from regard.pipeline.launch import launch
 
     os.environ["OMP_NUM_THREADS"] = str(recorded.environment.threads)
-    with tempfile.TemporaryDirectory(prefix="regard-") as folder:
-        config = Path(folder) / "config.yaml"
-        config.write_text(recipes.dump(recorded.experiment), encoding="utf8")
-        command = ["train", str(config), "--output", str(path), "--processes", str(number)]
-        status = launch(command, number)
+    status = launch(["reproduce", str(recorded.folder.path), "--output", str(path)], number)
     if status:
         raise UserError(f"the repetition ended with status {status}: see its messages above")
     return recorded.compare(path)
+
+
+def _train(recorded: Recorded, path: Path) -> None:
+    """Train again in this process, of which the first one prints."""
+    if torchrun.rank():
+        recorded.repeat(path)
+        return
+    unused = {field.name for field in unused_fields(recorded.experiment)}
+    with training_views(unused) as views:
+        recorded.repeat(path, views.start_training, views.preparation)
 
 
 def _report(recorded: Recorded, result: Reproduction) -> int:

@@ -104,12 +104,11 @@ class Recorded:
         path: Path,
         begin: Callable[[Plan], Reporter | None] | None = None,
         on_progress: OnProgress | None = None,
-    ) -> Reproduction:
-        """Train the run again into a new folder, with its number of threads, and compare. UserError
-        as in `train`."""
+    ) -> None:
+        """Train the run again into a new folder, with its number of threads. UserError as in
+        `train`."""
         with _threads(self.environment.threads):
             train(self.experiment, path, begin=begin, on_progress=on_progress)
-        return self.compare(path)
 
     def compare(self, path: Path) -> Reproduction:
         """Compare with a run that repeats this one."""

@@ -37,8 +37,6 @@ ROWS_AT_A_TIME = 256
 RECEIVED = ("BMP", "GIF", "JPEG", "PNG", "WEBP")
 """Formats of images that come from other machines. Pillow reads more formats, some of them by other
 programs."""
-
-
 MAX_SCANS = 100
 """Largest number of scans of a JPEG that comes from another machine. A progressive JPEG has about
 ten. A scan of a few bytes takes as long as all pixels, so a small file could take hours."""
