@@ -6,6 +6,7 @@ import json
 import pickle
 import random
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,8 @@ from regard.errors import UserError
 from regard.pipeline.train import train
 from tests.cli.test_commands import regard
 from tests.small_runs import smaller
+
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
 
 
 class InProcess:
@@ -237,6 +240,35 @@ def test_classes_of_rows(classifier, tmp_path, capsys, cluster, monkeypatch):
     table = tmp_path / "table.csv"
     table.write_text(TABLE)
     check_parts_and_chunks(capsys, cluster, tmp_path, "classify", classifier, table, suffix=".csv")
+
+
+def test_probabilities_are_numbers_in_parquet(classifier, tmp_path, capsys, cluster):
+    import pyarrow
+
+    table = tmp_path / "table.csv"
+    table.write_text("text,n\nso who,1\n,2\nso where,3\n")
+    command = "classify", classifier, table, "--probabilities", "--source-column", "text", "-o"
+    assert regard(capsys, *command, tmp_path / "out.csv")[0] == 0
+    assert regard(capsys, *command, tmp_path / "out.parquet")[0] == 0
+    schema, rows = rows_of(tmp_path / "out.parquet")
+    assert schema.names[2:4] == ["prediction", "probability"]
+    assert schema.types == [*[pyarrow.string()] * 3, *[pyarrow.float64()] * 3]
+    _, *lines = (tmp_path / "out.csv").read_text().splitlines()
+    shares = [[float(cell) if cell else None for cell in line.split(",")[3:]] for line in lines]
+    assert [list(row.values())[3:] for row in rows] == shares
+    assert shares[1] == [None] * 3
+    assert regard(capsys, *command, tmp_path / "chunks.parquet", *cluster)[0] == 0
+    assert rows_of(tmp_path / "chunks.parquet") == (schema, rows)
+
+
+def test_a_predicted_number_is_a_number_in_parquet(tmp_path, capsys):
+    table = tmp_path / "table.csv"
+    table.write_text('text;n\n"0.1,0 0.5,1";1\n;2\n')
+    output = tmp_path / "out.parquet"
+    assert regard(capsys, "classify", RUNS / "series", table, "-o", output)[0] == 0
+    first, blank = rows_of(output)[1]
+    assert isinstance(first["prediction"], float)
+    assert blank["prediction"] is None
 
 
 def test_scores_of_pairs(run, tmp_path, capsys, cluster, monkeypatch):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from regard.cli.lines import opened
 from regard.cli.prediction_faults import PredictionFaults
 from regard.cli.table_rows import open_wider_table, row_chunks
+from regard.data.files.source_table import AddedColumn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +49,8 @@ def classify_table(
     faults, labels = PredictionFaults(), classifier.labels
     with ExitStack() as files:
         traces = opened(files, output.trace)
-        names = _names(labels, all_labels=output.probabilities)
-        writer = open_wider_table(files, table, output.path, names, output.part)
+        added = _columns(classifier, all_labels=output.probabilities)
+        writer = open_wider_table(files, table, output.path, added, output.part)
         for chunk, sources in row_chunks(table, rows):
             predictions, errors = classified(sources, traces is not None)
             for place, error in errors.items():
@@ -64,10 +65,14 @@ def classify_table(
     return faults
 
 
-def _names(labels: Sequence[str], *, all_labels: bool) -> list[str]:
-    """Return the names of the added columns."""
-    names = list(NAMES if labels else NAMES[:1])
-    return [*names, *(f"probability {label}" for label in labels)] if all_labels else names
+def _columns(classifier: ClassificationModel, *, all_labels: bool) -> list[AddedColumn]:
+    """Return the added columns."""
+    labels = classifier.labels
+    is_number = not labels and classifier.inputs.targets.size == 1
+    shares = [NAMES[1]] if labels else []
+    if all_labels:
+        shares += [f"{NAMES[1]} {label}" for label in labels]
+    return [AddedColumn(NAMES[0], is_number), *(AddedColumn(name, True) for name in shares)]
 
 
 def _cells(prediction: Prediction, labels: Sequence[str], *, all_labels: bool) -> list[str]:

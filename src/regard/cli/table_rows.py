@@ -24,7 +24,7 @@ from regard.runs.table_settings import columns, settings_for
 if TYPE_CHECKING:
     from regard.bulk.parts import Items, Part
     from regard.config import Data
-    from regard.data.files.source_table import SourceTable
+    from regard.data.files.source_table import AddedColumn, SourceTable
     from regard.data.files.tables import Row
 
 ROWS_AT_A_TIME = 512
@@ -103,17 +103,17 @@ def open_wider_table(
     files: ExitStack,
     table: SourceTable,
     path: Path | None,
-    names: Sequence[str],
+    added: Sequence[AddedColumn],
     part: Part | None = None,
 ) -> RowWriter:
     """Open a table with further columns, until `files` close. None: the standard output."""
     if path is None or path.suffix.lower() != PARQUET:
-        return WiderTable(opened(files, path), table, path, names, part)
+        return WiderTable(opened(files, path), table, path, added, part)
     from regard.data.files.parquet_output import ParquetOutput
 
     unfinished = files.enter_context(whole(path))
     first_row = 0 if part is None else part.begin
-    return files.enter_context(ParquetOutput(unfinished, table, names, first_row))
+    return files.enter_context(ParquetOutput(unfinished, table, added, first_row))
 
 
 class WiderTable:
@@ -124,7 +124,7 @@ class WiderTable:
         file: TextIO | None,
         table: SourceTable,
         path: Path | None,
-        names: Sequence[str],
+        added: Sequence[AddedColumn],
         part: Part | None = None,
     ) -> None:
         """Write the header, if the table has one, with the names of the further columns; of parts,
@@ -133,7 +133,7 @@ class WiderTable:
         self._table = table
         self._writer: Any = csv.writer(file or sys.stdout, delimiter=delimiter, lineterminator="\n")
         if table.header is not None and (part is None or part.number == 0):
-            self._writer.writerow([*table.header, *names])
+            self._writer.writerow([*table.header, *(column.name for column in added)])
 
     def add(self, row: Row, cells: Sequence[str]) -> None:
         """Write a row with the cells of the further columns."""

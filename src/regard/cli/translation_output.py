@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 from regard.cli.lines import opened
 from regard.cli.table_rows import RowWriter, open_wider_table
 from regard.cli.translate_table import is_table_name, target_name
+from regard.data.files.source_table import AddedColumn
 from regard.names import LinkUnit
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ class TranslationOutput:
         unit = options.links or _unit(translator)
         output = cls(options, unit, file, alignments, traces)
         if table is not None and is_table:
-            name = target_name(table, translator.data)
-            output.writer = open_wider_table(files, table, options.output, [name], part)
+            added = AddedColumn(target_name(table, translator.data))
+            output.writer = open_wider_table(files, table, options.output, [added], part)
         return output
 
     def add(self, row: Row | None, number: int, translation: GeneratedText) -> None:

@@ -1,4 +1,4 @@
-"""Parquet files with the columns of a table and further columns of texts."""
+"""Parquet files with the columns of a table and further columns of texts or numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from regard.data.files.cells import damaged_file, missing_package
-from regard.data.files.source_table import SourceTable
+from regard.data.files.source_table import AddedColumn, SourceTable
 from regard.data.files.tables import Row
 from regard.errors import UserError
 
@@ -23,9 +23,9 @@ class ParquetOutput:
     those of other tables are texts. As a context manager it completes the file."""
 
     def __init__(
-        self, path: Path, table: SourceTable, names: Sequence[str], first_row: int = 0
+        self, path: Path, table: SourceTable, added: Sequence[AddedColumn], first_row: int = 0
     ) -> None:
-        """Open the file. `names` are the further columns, and the first row that is added has the
+        """Open the file. `added` are the further columns, and the first row that is added has the
         number `first_row` in the table, from 0. UserError if pyarrow is not installed."""
         try:
             import pyarrow  # type: ignore[import-untyped]
@@ -35,7 +35,7 @@ class ParquetOutput:
         self._arrow = pyarrow
         self._table = table
         self._source = _TypedRows(table.path, first_row) if table.form.kind == "parquet" else None
-        self._names = tuple(names)
+        self._added = tuple(added)
         self._rows: list[tuple[Row, tuple[str, ...]]] = []
         text = pyarrow.string()
         if self._source is not None:
@@ -43,8 +43,9 @@ class ParquetOutput:
         else:
             header = table.header or tuple(str(number + 1) for number in range(table.width))
             schema = pyarrow.schema([(name, text) for name in header])
-        for name in self._names:
-            schema = schema.append(pyarrow.field(name, text))
+        for column in self._added:
+            kind = pyarrow.float64() if column.is_number else text
+            schema = schema.append(pyarrow.field(column.name, kind))
         self._schema = schema
         self._writer = parquet.ParquetWriter(path, schema)
 
@@ -62,8 +63,8 @@ class ParquetOutput:
         self._writer.close()
 
     def add(self, row: Row, cells: Sequence[str]) -> None:
-        """Write a row with the cells of the further columns. UserError for a row with more cells
-        than the first row."""
+        """Write a row with the texts of the further cells; a blank number becomes null. UserError
+        for a row with more cells than the first row."""
         if len(row.cells) > self._table.width:
             raise UserError(
                 f"{self._table.path}, line {row.line} has {len(row.cells)} cells, but a Parquet "
@@ -76,7 +77,11 @@ class ParquetOutput:
     def _flush(self) -> None:
         if not self._rows:
             return
-        further = [list(column) for column in zip(*(cells for _, cells in self._rows), strict=True)]
+        texts = zip(*(cells for _, cells in self._rows), strict=True)
+        further = [
+            [float(cell) if cell else None for cell in cells] if column.is_number else list(cells)
+            for column, cells in zip(self._added, texts, strict=True)
+        ]
         if self._source is not None:
             columns = self._source.take(len(self._rows)).columns
         else:

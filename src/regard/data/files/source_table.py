@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.data.files import formats
 from regard.data.files.formats import FileFormat
@@ -28,6 +29,14 @@ from regard.errors import UserError
 NUM_ROWS = 1000
 """Number of rows from which a header is recognised."""
 OPTION = "--source-column"
+
+
+class AddedColumn(NamedTuple):
+    """Column that a command adds to a table."""
+
+    name: str
+    is_number: bool = False
+    """Whether all cells are numbers or blank. A format with types then has a column of numbers."""
 
 
 @dataclass(frozen=True)
