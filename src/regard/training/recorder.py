@@ -78,9 +78,12 @@ class Recorder:
     def settle(self) -> None:
         """Read all losses so far and add them to the totals. Called before weights are saved.
         NotFiniteError if a loss, a measure or a gradient norm is not finite."""
+        if self._unread:
+            self._read_losses()
         self._state.seconds = time.perf_counter() - self._started
-        if not self._unread:
-            return
+
+    def _read_losses(self) -> None:
+        """Add the losses that are not read yet to the totals."""
         began = time.perf_counter()
         rows = torch.stack(
             [torch.cat((norm[None], losses.sums)) for _, losses, norm in self._unread]
