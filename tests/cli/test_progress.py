@@ -1,10 +1,15 @@
 """Progress without a terminal: a line after ten seconds, then one a minute."""
 
+from pathlib import Path
+
 import pytest
 
 from regard.cli import progress
 from regard.training.log import DevLine, TrainLine, Validation
 from regard.training.schedule import Progress
+from tests.cli.test_commands import regard
+
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
 
 LINE = TrainLine(
     update=50, epoch=3, loss=2.3117, learning_rate=0.001, tokens_per_second=10123.4, seconds=1.0
@@ -53,3 +58,26 @@ def test_short_work_prints_nothing(clock, capsys):
             view.on_train(LINE, Progress(second, 1200))
             view.on_update(Progress(second, 1200))
     assert capsys.readouterr().out == ""
+
+
+def test_outputs_in_a_file_are_counted(clock, capsys, tmp_path):
+    for output in (tmp_path / "out.txt", None):
+        with progress.counting_outputs("translated", output) as on_finished:
+            for _ in range(4):
+                clock[0] += 9
+                on_finished(1024)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "translated: 2,048\n")
+
+
+@pytest.mark.parametrize("name", ["lines.txt", "table.csv"])
+@pytest.mark.parametrize(("command", "run"), [("translate", "plain"), ("classify", "classifier")])
+def test_commands_count_their_outputs(capsys, tmp_path, monkeypatch, command, run, name):
+    monkeypatch.setattr(progress, "FIRST_LINE", 0)
+    (tmp_path / name).write_text("source,n\na b,1\nc,2\n" if name == "table.csv" else "a b\nc\n")
+    options = ("--source-column", "source") if name == "table.csv" else ()
+    command = (command, RUNS / run, tmp_path / name, *options)
+    status, out, err = regard(capsys, *command, "-o", tmp_path / f"out-{name}")
+    assert (status, out) == (0, "")
+    assert "d: 2\n" in err
+    assert "d: 2\n" not in regard(capsys, *command)[2]

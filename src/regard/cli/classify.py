@@ -17,6 +17,7 @@ from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, par
 from regard.cli.lines import LineInput, check_different, encoding_of, opened
 from regard.cli.options import Device, parse
 from regard.cli.prediction_faults import PredictionFaults
+from regard.cli.progress import OnFinished, counting_outputs
 from regard.config import ClassificationDataConfig
 from regard.errors import UserError
 from regard.memory_policy import pause_collection
@@ -92,7 +93,9 @@ def run(arguments: list[str]) -> int:
         return _run_on_cluster(options)
     classification = Classification.open(options)
     part = part_of(options.bulk, options.file, options.encoding, classification.rows)
-    faults = classification.classify(part, options)
+    counted = None if options.tint else options.output
+    with counting_outputs("classified", counted) as on_finished:
+        faults = classification.classify(part, options, on_finished)
     faults.warn(classification.classifier.data.max_length, classification.table)
     return 1 if faults.num_refused else 0
 
@@ -183,10 +186,13 @@ class Classification:
         output, trace = outputs
         return asdict(self.classify(part, replace(self.options, output=output, trace=trace)))
 
-    def classify(self, part: Part | None, options: Options) -> PredictionFaults:
-        """Classify a part of the input, or all of it, into the files of the options."""
+    def classify(
+        self, part: Part | None, options: Options, on_finished: OnFinished = lambda _: None
+    ) -> PredictionFaults:
+        """Classify a part of the input, or all of it, into the files of the options. `on_finished`
+        takes the number of lines of each chunk."""
         if self.table is None or self.rows is None:
-            return self._classify_lines(part, options)
+            return self._classify_lines(part, options, on_finished)
         from regard.cli.classify_table import TableOutput, classify_table
 
         return classify_table(
@@ -195,9 +201,12 @@ class Classification:
             self.rows.of(part),
             TableOutput(options.output, options.trace, options.probabilities, part),
             partial(_classified, self.classifier),
+            on_finished,
         )
 
-    def _classify_lines(self, part: Part | None, options: Options) -> PredictionFaults:
+    def _classify_lines(
+        self, part: Part | None, options: Options, on_finished: OnFinished
+    ) -> PredictionFaults:
         faults = PredictionFaults()
         number = 0 if part is None else part.first_line - 1
         name = "standard input" if options.file == "-" else options.file
@@ -226,6 +235,7 @@ class Classification:
                     if traces:
                         print(prediction.trace.to_json() if prediction.trace else "{}", file=traces)
                 output.flush()
+                on_finished(len(predictions))
                 if options.follow:
                     faults.warn(self.classifier.data.max_length)
                     faults.clear()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from regard.bulk.parts import Part
+    from regard.cli.progress import OnFinished
     from regard.data.files.source_table import SourceTable
     from regard.data.files.tables import Row
     from regard.tasks.classification.model import ClassificationModel, Prediction
@@ -43,6 +44,7 @@ def classify_table(
     rows: Iterator[Row],
     output: TableOutput,
     classified: Callable[[list[str], bool], tuple[list[Prediction], dict[int, str]]],
+    on_finished: OnFinished,
 ) -> PredictionFaults:
     """Write these rows of a table with predictions, in their order; return their faults. A row with
     a blank source has a blank prediction."""
@@ -62,6 +64,7 @@ def classify_table(
                 if traces:
                     print(prediction.trace.to_json() if prediction.trace else "{}", file=traces)
             sys.stdout.flush()
+            on_finished(len(chunk))
     return faults
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from regard.training.schedule import Progress as TrainingProgress
 
 
+OnFinished = Callable[[int], None]
+"""Callback with the number of items that are finished since its last call."""
 FIRST_LINE, NEXT_LINES = 10, 60
 """Seconds without output after which a line of progress is printed if the standard error is no
 terminal: the first, and all others."""
@@ -75,6 +78,22 @@ class PreparationView:
     def stop(self) -> None:
         if self._bar.live.is_started:
             self._bar.stop()
+
+
+@contextmanager
+def counting_outputs(label: str, output: Path | None) -> Iterator[OnFinished]:
+    """Show the progress of a command that writes a file. The context is a function that adds a
+    number of finished items. Outputs that are printed show the progress themselves."""
+    done = 0
+    with PreparationView() as view:
+
+        def add(number: int) -> None:
+            nonlocal done
+            done += number
+            if output is not None:
+                view(label, done, None)
+
+        yield add
 
 
 def _bar(console: Console) -> Progress:

@@ -14,6 +14,7 @@ import tyro
 from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import LineInput, check_different, encoding_of
 from regard.cli.options import Device, Runs
+from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.searching import SearchFields, parse
 from regard.cli.translation_faults import TranslationFaults
 from regard.config import DataConfig, SearchConfig
@@ -106,7 +107,8 @@ def run(arguments: list[str]) -> int:
         return _run_on_cluster(options)
     translation = Translation.open(options)
     part = part_of(options.bulk, options.file, options.encoding, translation.rows)
-    faults = translation.translate(part, options)
+    with counting_outputs("translated", options.output) as on_finished:
+        faults = translation.translate(part, options, on_finished)
     translation.warn(faults)
     return 1 if faults.num_refused else 0
 
@@ -196,8 +198,11 @@ class Translation:
         options = replace(self.options, output=output, alignments=alignments, trace=trace)
         return asdict(self.translate(part, options))
 
-    def translate(self, part: Part | None, options: Options) -> TranslationFaults:
-        """Translate a part of the input, or all of it, into the files of the options."""
+    def translate(
+        self, part: Part | None, options: Options, on_finished: OnFinished = lambda _: None
+    ) -> TranslationFaults:
+        """Translate a part of the input, or all of it, into the files of the options.
+        `on_finished` takes the number of lines of each chunk."""
         from regard.cli.translation_output import TranslationOutput
 
         faults = TranslationFaults()
@@ -224,6 +229,7 @@ class Translation:
                     if source.row is not None and self.table is not None:
                         faults.rows.add(self.table, source.row, source.text)
                 (output.file or sys.stdout).flush()
+                on_finished(len(chunk))
                 if options.follow:
                     self.warn(faults)
                     faults.clear()
