@@ -254,9 +254,9 @@ def test_probabilities_are_numbers_in_parquet(classifier, tmp_path, capsys, clus
     assert schema.names[2:4] == ["prediction", "probability"]
     assert schema.types == [*[pyarrow.string()] * 3, *[pyarrow.float64()] * 3]
     _, *lines = (tmp_path / "out.csv").read_text().splitlines()
-    shares = [[float(cell) if cell else None for cell in line.split(",")[3:]] for line in lines]
-    assert [list(row.values())[3:] for row in rows] == shares
-    assert shares[1] == [None] * 3
+    expected = [[float(cell) if cell else None for cell in line.split(",")[3:]] for line in lines]
+    assert [list(row.values())[3:] for row in rows] == expected
+    assert expected[1] == [None] * 3
     assert regard(capsys, *command, tmp_path / "chunks.parquet", *cluster)[0] == 0
     assert rows_of(tmp_path / "chunks.parquet") == (schema, rows)
 

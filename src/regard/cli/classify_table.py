@@ -72,10 +72,10 @@ def _columns(classifier: ClassificationModel, *, all_labels: bool) -> list[Added
     """Return the added columns."""
     labels = classifier.labels
     is_number = not labels and classifier.inputs.targets.size == 1
-    shares = [NAMES[1]] if labels else []
+    probabilities = [NAMES[1]] if labels else []
     if all_labels:
-        shares += [f"{NAMES[1]} {label}" for label in labels]
-    return [AddedColumn(NAMES[0], is_number), *(AddedColumn(name, True) for name in shares)]
+        probabilities += [f"{NAMES[1]} {label}" for label in labels]
+    return [AddedColumn(NAMES[0], is_number), *(AddedColumn(name, True) for name in probabilities)]
 
 
 def _cells(prediction: Prediction, labels: Sequence[str], *, all_labels: bool) -> list[str]:
