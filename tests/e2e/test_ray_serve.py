@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import socket
 import time
 import urllib.error
@@ -19,7 +20,8 @@ from regard.serving import ray_deployment
 from regard.serving.api.limits import Limits
 from regard.serving.service import Access
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+ROOT = Path(__file__).parents[2]
+RUNS = ROOT / "tests" / "runs" / "data" / "0.1"
 SECONDS = 120
 TOKEN = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
 
@@ -30,6 +32,9 @@ def url(monkeypatch):
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "0")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_worker_niceness", "0")
+    # Replicas unpickle functions with checks of shapes, which are part of the tests.
+    paths = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     for name in ("READY_CHECK", "HEALTH_CHECK"):  # the machine of the tests may be busy
         monkeypatch.setenv(f"RAY_SERVE_PROXY_{name}_TIMEOUT_S", "200")
     with socket.socket() as free:
