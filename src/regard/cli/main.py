@@ -57,6 +57,7 @@ def main() -> None:
     interruption.handle("regard")
     keep_freed_memory()
     try:
+        torchrun.end_with_launcher()
         status = run(sys.argv[1:])
     except KeyboardInterrupt:  # while an error was being printed
         status = interruption.INTERRUPTED

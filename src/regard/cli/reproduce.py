@@ -44,7 +44,6 @@ def run(arguments: list[str]) -> int:
 
     recorded = Recorded.read(options.run)
     if torchrun.is_used() and options.output is not None:
-        torchrun.end_with_launcher()
         _train(recorded, options.output)
         return 0
     for difference in recorded.differences():

@@ -77,21 +77,21 @@ PARSER: type[Options] = tyro.conf.AvoidSubcommands[Options]
 
 def run(arguments: list[str]) -> int:
     """Train with a progress display; return 130 after Ctrl-C, 143 after SIGTERM."""
-    torchrun.end_with_launcher()
     if torchrun.rank() > 0:
         return _run_beside_first(arguments)
     messages: list[str] = []
     options = _parse_restarted(arguments, messages.append)
     folder = folder_of(options)
-    from regard.pipeline.train import check_start, train
-
     if options.processes > 1 and not torchrun.is_used():
         from regard.pipeline.launch import launch
+        from regard.pipeline.train import check_start
 
         check_start(resolve(options.experiment), RunFolder(folder), resume=options.resume)
         return launch(["train", *arguments], options.processes, options.max_restarts)
     for message in messages:
         say(message)
+    from regard.pipeline.train import train
+
     ended_after = _update_of_end(folder) if options.resume else None
     with training_views(_inherited(options, arguments)) as views:
         end = train(
