@@ -53,7 +53,13 @@ class Recorded:
 
     folder: RunFolder
     experiment: Experiment
-    environment: Environment
+    sessions: tuple[Environment, ...]
+    """Environments of all sessions of the training."""
+
+    @property
+    def environment(self) -> Environment:
+        """Environment of the last session."""
+        return self.sessions[-1]
 
     @classmethod
     def read(cls, path: Path) -> Recorded:
@@ -88,7 +94,7 @@ class Recorded:
                     "have it: move it to another folder"
                 )
         training = replace(experiment.training, hours=None, track=())
-        return cls(folder, replace(experiment, training=training), sessions[-1])
+        return cls(folder, replace(experiment, training=training), tuple(sessions))
 
     def differences(self) -> list[str]:
         """Return what is not as in the training, except the number of threads, which a repetition
@@ -97,7 +103,7 @@ class Recorded:
         with _threads(self.environment.threads):
             now = Environment.now(device)
         now = replace(now, processes=self.environment.processes)
-        return [*_changes(read_sessions(self.folder)), *self.environment.differences(now)]
+        return [*_changes(self.sessions), *self.environment.differences(now)]
 
     def repeat(
         self,
