@@ -37,8 +37,8 @@ def test_pairs_of_one_source_stay_together_within_the_sizes(sources, at_a_time):
 @given(st.integers(1, 300), st.integers(0, 5))
 def test_the_parts_in_which_pairs_come_change_nothing(at_a_time, seed):
     sources = [f"source {place % 170}" for place in range(300)]
-    one = sampled(sources, 300, seed=seed).hold_out((3, 3))
-    assert sampled(sources, at_a_time, seed=seed).hold_out((3, 3)) == one
+    whole = sampled(sources, 300, seed=seed).hold_out((3, 3))
+    assert sampled(sources, at_a_time, seed=seed).hold_out((3, 3)) == whole
 
 
 def test_every_source_is_held_out_with_equal_frequency():

@@ -192,9 +192,9 @@ def test_a_training_on_a_mix_can_be_resumed(files, tmp_path):
     whole = train(experiment, tmp_path / "whole")
     part = replace(experiment, training=replace(experiment.training, epochs=1))
     train(part, tmp_path / "part")
-    other = replace(data, mix=(data.mix[0], data.mix[1].replace(":2", ":3")))
+    reweighted = replace(data, mix=(data.mix[0], data.mix[1].replace(":2", ":3")))
     with pytest.raises(UserError, match=r"data.mix was .*:2'\) and is .*:3'\) now. Put it back"):
-        train(replace(experiment, data=other), tmp_path / "part", resume=True)
+        train(replace(experiment, data=reweighted), tmp_path / "part", resume=True)
     shutil.copytree(files, tmp_path / "moved")
     data = mixed(tmp_path / "moved", ("news-*", 0.5), ("talks.en,talks.de", 2), batch_sentences=4)
     experiment = replace(experiment, data=data)

@@ -317,10 +317,10 @@ def _choose_data(chosen: ChosenExperiment, arguments: Sequence[str]) -> ChosenEx
     """Return the experiment without the recipe's synthetic data if the arguments name a file."""
     data = chosen.experiment.data
     values = option_values(arguments, "--data.path", "--data.mix", "--data.synthetic")
-    named = [(name, value) for name in ("path", "mix") if (value := values.get(f"--data.{name}"))]
-    if not named or named[0][1] == "None" or data.synthetic is None or "--data.synthetic" in values:
+    name = "mix" if "--data.mix" in values else "path"
+    value = values.get(f"--data.{name}", "None")
+    if value == "None" or data.synthetic is None or "--data.synthetic" in values:
         return chosen
-    (name, value), *_ = named
     line = f"data.{name} {value} replaces the recipe's synthetic data ({data.synthetic})"
     data = replace(data, synthetic=None, synthetic_size=DATA_SECTIONS[data.task]().synthetic_size)
     return ChosenExperiment(replace(chosen.experiment, data=data), (*chosen.messages, line))

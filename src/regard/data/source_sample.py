@@ -39,9 +39,9 @@ class SourceSample:
         """Add pairs, the first of which is at this place, with the hashes of their sources."""
         numbers = mixed(hashes ^ self._key)
         for index in np.flatnonzero(numbers <= self._largest).tolist():
-            kept = self._pairs.setdefault(int(numbers[index]), [])
-            if len(kept) <= self._max_pairs:
-                kept.append((place + index, pairs[index]))
+            of_source = self._pairs.setdefault(int(numbers[index]), [])
+            if len(of_source) <= self._max_pairs:
+                of_source.append((place + index, pairs[index]))
         if len(self._pairs) > 2 * self._size:
             smallest = sorted(self._pairs)[: self._size]
             self._pairs = {number: self._pairs[number] for number in smallest}

@@ -170,18 +170,18 @@ class Checkpoints:
             }
             make_folder(self.state_path.parent)
             needed = {self._validated(number) for number in self._to_average(state)}
-            kept = [parts] if parts else []
+            needed_parts = [parts] if parts else []
             if self.state_path.exists() and not is_last:
                 keep_as(self.state_path, self._previous)
                 before = self._before()
                 needed |= before.validations
-                kept += [before.parts] if before.parts else []
+                needed_parts += [before.parts] if before.parts else []
             write_tensors(self.state_path, tensors, {"training": json.dumps(about)})
             if is_last:
                 self._previous.unlink(missing_ok=True)
             for path in set(self._validations()) - needed:
                 path.unlink(missing_ok=True)
-            remove_parts(self.state_path.parent, kept)
+            remove_parts(self.state_path.parent, needed_parts)
 
     @property
     def _previous(self) -> Path:

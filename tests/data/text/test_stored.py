@@ -154,9 +154,9 @@ def test_an_epoch_continues_at_any_batch_and_differs_from_the_next(tmp_path: Pat
     epoch = [indices.tolist() for indices in batches.indices(3)]
     assert [indices.tolist() for indices in batches.indices(3, 5)] == epoch[5:]
     assert [indices.tolist() for indices in batches.indices(4)] != epoch
-    other = PairBatches(pairs, SETTINGS, seed=2)
-    assert [indices.tolist() for indices in other.indices(3)] != epoch
-    assert other.fingerprint() != batches.fingerprint()
+    reseeded = PairBatches(pairs, SETTINGS, seed=2)
+    assert [indices.tolist() for indices in reseeded.indices(3)] != epoch
+    assert reseeded.fingerprint() != batches.fingerprint()
 
 
 def test_pairs_are_combined_anew_in_every_epoch(tmp_path: Path) -> None:
