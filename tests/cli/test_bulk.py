@@ -6,6 +6,7 @@ import json
 import pickle
 import random
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,7 @@ from regard.bulk.chunk_folder import ChunkFolder
 from regard.bulk.parts import Part
 from regard.cli import main
 from regard.errors import UserError
+from regard.interruption import TerminatedError
 from regard.pipeline.train import train
 from tests.cli.test_commands import regard
 from tests.small_runs import smaller
@@ -28,16 +30,18 @@ class InProcess:
     the last chunks come first. After `fails_after` chunks, the workers fail."""
 
     fails_after: int | None = None
+    failure: BaseException = UserError("a worker failed")
     num_chunks = 0
 
     def __init__(self, address, num_workers, num_gpus):
         assert address == "local"
 
-    def run(self, job, folder, chunks, on_finished):
+    def run(self, job, folder, chunks, on_started, on_finished):
+        on_started(2)
         worker, folder = pickle.loads(pickle.dumps(job)).open(), pickle.loads(pickle.dumps(folder))
         for number, part in enumerate(reversed(chunks)):
             if number == InProcess.fails_after:
-                raise UserError("a worker failed")
+                raise InProcess.failure
             folder.run(worker, part)
             InProcess.num_chunks += 1
             on_finished()
@@ -74,6 +78,8 @@ def classifier(tmp_path_factory):
 
 
 WORDS = ("who", "person"), ("where", "place")
+PROGRESS = "starting Ray", "Ray has started", "finished chunks: "
+"""Beginnings of the lines about the progress of a cluster."""
 SHORT = "--max-length", 9
 """Options of short outputs: a model that has learned little ends none."""
 LINES = [
@@ -98,7 +104,7 @@ def outputs(capsys, command, run, inputs, folder, *options, suffix=".txt"):
     status, out, err = regard(capsys, command, run, *words)
     assert out == ""
     assert sorted(folder.iterdir()) == sorted(files), err
-    messages = [line for line in err.splitlines() if not line.startswith("chunks: ")]
+    messages = [line for line in err.splitlines() if not line.startswith(PROGRESS)]
     return status, [file.read_bytes() for file in files], "\n".join(messages)
 
 
@@ -339,6 +345,30 @@ def test_a_restart_continues_after_the_finished_chunks(run, tmp_path, capsys, cl
     plain = tmp_path / "plain.txt"
     regard(capsys, "translate", run, path, "-o", plain, "--encoding", "utf-8", *SHORT)
     assert (tmp_path / "out.txt").read_bytes() == plain.read_bytes()
+
+
+def test_the_start_and_the_finished_chunks_are_printed(run, tmp_path, capsys, cluster, monkeypatch):
+    monkeypatch.setattr("regard.cli.progress.FIRST_LINE", 0)
+    words = "translate", run, text_file(tmp_path), "-o", tmp_path / "out", *SHORT, *cluster
+    status, _, err = regard(capsys, *words)
+    first, second, third, *_ = err.splitlines()
+    assert (status, first) == (1, "starting Ray on this machine: ten seconds or more")
+    assert second == "Ray has started: 2 workers, 0 of 3 chunks finished"
+    assert third == "finished chunks: 0 of 3"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), TerminatedError(143)])
+def test_a_stop_counts_the_saved_chunks(run, tmp_path, capsys, cluster, monkeypatch, error):
+    words = "translate", run, text_file(tmp_path), "-o", tmp_path / "out", *SHORT, *cluster
+    monkeypatch.setattr(InProcess, "failure", error)
+    for number, line in (
+        (0, "no chunk of 3 is finished: the repeated command begins with the first\n"),
+        (2, f"saved 2 of 3 chunks in {tmp_path / 'out.chunks'}: repeat the command to continue\n"),
+    ):
+        monkeypatch.setattr(InProcess, "fails_after", number)
+        with suppress(KeyboardInterrupt, TerminatedError):
+            main.run([str(word) for word in words])
+        assert line in capsys.readouterr().err
 
 
 def test_a_folder_with_other_files_is_refused(run, tmp_path, capsys, cluster):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from regard.cli import progress
 from regard.training.log import DevLine, TrainLine, Validation
@@ -78,6 +79,25 @@ def test_commands_count_their_outputs(capsys, tmp_path, monkeypatch, command, ru
     options = ("--source-column", "source") if name == "table.csv" else ()
     command = (command, RUNS / run, tmp_path / name, *options)
     status, out, err = regard(capsys, *command, "-o", tmp_path / f"out-{name}")
+    assert (status, out) == (0, "")
+    assert "d: 2\n" in err
+    assert "d: 2\n" not in regard(capsys, *command)[2]
+
+
+@pytest.mark.parametrize(
+    ("command", "run", "name"),
+    [("score", "plain", "pairs.tsv"), ("caption", "captioner", "images")],
+)
+def test_scores_and_captions_are_counted(capsys, tmp_path, monkeypatch, command, run, name):
+    monkeypatch.setattr(progress, "FIRST_LINE", 0)
+    if command == "score":
+        (tmp_path / name).write_text("a b\tb\nc\td\n")
+    else:
+        (tmp_path / name).mkdir()
+        for number in range(2):
+            Image.new("RGB", (9, 7)).save(tmp_path / name / f"{number}.png")
+    command = (command, RUNS / run, tmp_path / name)
+    status, out, err = regard(capsys, *command, "-o", tmp_path / "out")
     assert (status, out) == (0, "")
     assert "d: 2\n" in err
     assert "d: 2\n" not in regard(capsys, *command)[2]

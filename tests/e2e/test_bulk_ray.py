@@ -21,7 +21,9 @@ def test_two_workers_write_the_output_of_the_plain_command(tmp_path, capsys, mon
     plain = capsys.readouterr().err
     assert regard([*command, "out", "--cluster", "local", "--workers", "2"]) == 1
     messages = capsys.readouterr().err.splitlines()
-    messages = [line for line in messages if not line.startswith("chunks: ")]
+    assert messages[:1] == ["starting Ray on this machine: ten seconds or more"]
+    assert messages[1].startswith("Ray has started: 2 workers, 0 of ")
+    messages = [line for line in messages[2:] if not line.startswith("finished chunks: ")]
     assert messages == plain.splitlines()
     assert (tmp_path / "out").read_bytes() == (tmp_path / "plain").read_bytes()
     assert not (tmp_path / "out.chunks").exists()

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import shlex
+from html import unescape
 
 import pytest
 
@@ -177,13 +179,23 @@ def test_a_token(header, status):
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize("path", ["/", "/openapi.json", "/runs", "/metrics"])
-def test_all_paths_but_health_and_readiness_need_the_token(path):
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/runs", 401),
+        ("/metrics", 401),
+        ("/nowhere", 401),
+        ("/", 200),
+        ("/openapi.json", 200),
+        ("/health", 200),
+        ("/ready", 200),
+    ],
+)
+def test_only_the_document_and_the_readiness_need_no_token(path, status):
     service = Service([fake_run(Fake())], access=Access("secret"))
-    assert request(service, path, method="GET").status == 401
-    service = Service([fake_run(Fake())], access=Access("secret"))
-    answer = request(service, "/ready", method="GET")
-    assert (answer.status, answer.json) == (200, {"status": "ready"})
+    operation = document_of(service)["paths"].get(path, {}).get("get", {})
+    assert request(service, path, method="GET").status == status
+    assert ("security" in operation) == (status == 200)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +252,29 @@ def test_a_log_line_has_facts_of_the_request_without_its_texts(caplog):
     assert "private" not in str(lines)
 
 
+def test_probes_are_logged_when_their_status_changes(caplog):
+    caplog.set_level("INFO", "regard.serving")
+
+    async def run():
+        service = service_of(Fake())
+        async with running(service) as app:
+            for _ in range(3):
+                await call(app, "/ready", method="GET")
+                await call(app, "/health", method="GET")
+                await call(app, "/runs", method="GET")
+            service.stop()
+            for _ in range(3):
+                await call(app, "/ready", method="GET")
+        return service.metrics.page().decode()
+
+    metrics = asyncio.run(run())
+    fields = [getattr(record, logs.FIELDS) for record in caplog.records]
+    lines = [(line["path"], line["status"]) for line in fields if "path" in line]
+    assert lines == [("/ready", 200), ("/health", 200), *[("/runs", 200)] * 3, ("/ready", 503)]
+    counts = [line for line in metrics.splitlines() if '"/ready"' in line and '"503"' in line]
+    assert any(line.endswith("} 3.0") for line in counts)
+
+
 def test_an_unexpected_error_has_status_500_and_its_traceback_in_the_log(caplog):
     answer = request(service_of(Fake()), "/translate", {"texts": ["bad"]})
     assert (answer.status, answer.error) == (500, "internal error")
@@ -254,10 +289,36 @@ def test_the_page_has_every_path_and_loads_nothing():
     text = answer.body.decode()
     for path in ("/runs/fake/translate", "/translate", "/health", "/ready", "/metrics"):
         assert f" {path}</h2>" in text
-    assert "http://" not in text.replace("http://HOST:PORT", "")
+    assert "http://" not in text.replace("http://localhost:8000/", "")
     assert "https://" not in text
     assert "<script" not in text
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def page(host, access=None):
+    service = Service([fake_run(Fake())], access=access)
+    return request(service, "/", method="GET", headers={"host": host}).body.decode()
+
+
+def test_commands_of_the_page_have_the_address_of_the_client():
+    access = Access("secret", ("models.example",))
+    for host in ("localhost:8123", "[::1]:8000", "models.example"):
+        line = unescape(page(host, access)).partition("<pre>")[2].partition("</pre>")[0]
+        words = shlex.split(line)
+        assert words[0] == "curl"
+        assert "Authorization: Bearer TOKEN" in words
+        assert words[-1] == f"http://{host}/translate"
+    text = page("localhost")
+    assert "Bearer" not in text
+    assert "needs no token" not in text
+    assert "evil" not in page("localhost:8000/<evil>")
+
+
+def test_the_page_has_one_table_of_errors():
+    text = page("localhost", Access("secret"))
+    assert text.count("The queue is full.") == 1
+    assert text.count("It needs no token.") == 4
+    assert "Status 200: One result for each of the texts. Errors: 400, 401, 404," in text
 
 
 def test_limits_that_contradict_each_other_are_one_line():

@@ -47,10 +47,12 @@ class RayWorkers:
         job: Job,
         folder: ChunkFolder,
         chunks: Sequence[Part],
+        on_started: Callable[[int], None],
         on_finished: Callable[[], None],
     ) -> None:
-        """Process chunks. `on_finished` is called after each. UserError if a worker raises one, or
-        ends with another error."""
+        """Process chunks. `on_started` takes the number of workers before the first chunk, and
+        `on_finished` is called after each chunk. UserError if a worker raises one, or ends with
+        another error."""
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         num_cpus = None
@@ -58,13 +60,16 @@ class RayWorkers:
             num_cpus = max(self.num_workers, os.cpu_count() or 1)
         with connected(self.address, "--cluster", num_cpus):
             check_node(1, self.num_gpus, "a worker", "--gpus")
-            self._run(job, folder, chunks, on_finished)
+            num_workers = min(self._num_workers(), len(chunks))
+            on_started(num_workers)
+            self._run(job, folder, chunks, num_workers, on_finished)
 
     def _run(
         self,
         job: Job,
         folder: ChunkFolder,
         chunks: Sequence[Part],
+        num_workers: int,
         on_finished: Callable[[], None],
     ) -> None:
         ray.data.DataContext.get_current().enable_progress_bars = False
@@ -75,7 +80,7 @@ class RayWorkers:
         results = parts.map_batches(
             ChunkActor,
             batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=min(self._num_workers(), len(chunks))),
+            compute=ray.data.ActorPoolStrategy(size=num_workers),
             fn_constructor_args=(job, folder, Path.cwd()),
             num_cpus=1,
             num_gpus=self.num_gpus,

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from regard.bulk.parts import Items, Part
     from regard.runs.progress import OnProgress
 
+LOCAL = "local"
+"""Value of --cluster that starts Ray on this machine."""
+CHUNKS = "finished chunks"
+"""Label of the progress."""
 COUNTED_AT_A_TIME = 10_000
 """Number of items between two reports of progress while items are counted."""
 
@@ -130,6 +134,8 @@ class ClusterRun:
         return states_of(names) if self.are_many else contents_of(names)
 
     def _run(self, job: Job, plan: Callable[[OnProgress], list[Part]]) -> dict[str, Any]:
+        bulk = self.options.bulk
+        warn(_start_line(bulk.cluster))
         try:
             from regard.bulk.ray_workers import RayWorkers
         except ImportError as error:
@@ -140,7 +146,6 @@ class ClusterRun:
         from regard.bulk.parts import Part
         from regard.bulk.settings import settings_of
 
-        bulk = self.options.bulk
         folder = ChunkFolder(self.outputs)
         with folder.locked(), PreparationView() as on_progress:
             settings = settings_of(self.command, self.options, self.runs, self._inputs())
@@ -150,16 +155,36 @@ class ClusterRun:
             if num_finished:
                 warn(f"{num_finished} of {len(chunks)} chunks are finished: continuing")
 
+            def started(num_workers: int) -> None:
+                workers = "1 worker" if num_workers == 1 else f"{num_workers} workers"
+                warn(f"Ray has started: {workers}, {num_finished} of {len(chunks)} chunks finished")
+                on_progress(CHUNKS, num_finished, len(chunks))
+
             def progress() -> None:
                 nonlocal num_finished
                 num_finished += 1
-                on_progress("chunks", num_finished, len(chunks))
+                on_progress(CHUNKS, num_finished, len(chunks))
 
             try:
                 if rest:
                     workers = RayWorkers(bulk.cluster, bulk.workers, bulk.gpus or 0.0)
-                    workers.run(job, folder, rest, progress)
+                    workers.run(job, folder, rest, started, progress)
             except (KeyboardInterrupt, TerminatedError):
-                warn("all finished chunks are saved: repeat the command to continue")
+                # A worker may have finished a chunk that it has not reported.
+                warn(_stop_line(sum(map(folder.is_finished, chunks)), len(chunks), folder.path))
                 raise
             return folder.join(chunks)
+
+
+def _start_line(address: str) -> str:
+    """Return the line before the imports and the start of Ray, which take seconds."""
+    if address == LOCAL:
+        return "starting Ray on this machine: ten seconds or more"
+    return f"connecting to the Ray cluster ({address})"
+
+
+def _stop_line(num_finished: int, number: int, folder: Path) -> str:
+    """Return the line of a stopped command about the chunks that its repetition does not repeat."""
+    if not num_finished:
+        return f"no chunk of {number} is finished: the repeated command begins with the first"
+    return f"saved {num_finished} of {number} chunks in {folder}: repeat the command to continue"

@@ -15,6 +15,7 @@ from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, par
 from regard.cli.lines import check_different, chunks, opened
 from regard.cli.options import Device
 from regard.cli.output import warn
+from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.searching import SearchFields, parse
 from regard.cli.typed import is_text
 from regard.config import SearchConfig
@@ -82,7 +83,8 @@ def run(arguments: list[str]) -> int:
     else:
         captioning = job.open()
         part = part_of(options.bulk, "", None, captioning.images)
-        faults = captioning.caption(part, options)
+        with counting_outputs("captioned", options.output) as on_finished:
+            faults = captioning.caption(part, options, on_finished)
     faults.warn()
     return 1 if faults.num_unread else 0
 
@@ -122,8 +124,11 @@ class Captioning:
         output, trace = outputs
         return asdict(self.caption(part, replace(self.options, output=output, trace=trace)))
 
-    def caption(self, part: Part | None, options: Options) -> CaptionFaults:
-        """Caption a part of the images, or all of them, into the files of the options."""
+    def caption(
+        self, part: Part | None, options: Options, on_finished: OnFinished = lambda _: None
+    ) -> CaptionFaults:
+        """Caption a part of the images, or all of them, into the files of the options.
+        `on_finished` takes the number of images of each chunk."""
         from regard.tasks.captioning.model import IMAGES_AT_A_TIME
 
         faults, named = CaptionFaults(), frozenset(options.images)
@@ -145,6 +150,7 @@ class Captioning:
                     if traces is not None and caption.trace is not None:
                         print(caption.trace.to_json(), file=traces)
                 output.flush()
+                on_finished(len(names))
         return faults
 
 

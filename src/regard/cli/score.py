@@ -15,6 +15,7 @@ from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, par
 from regard.cli.lines import check_different, chunks, opened, warn_of_refused
 from regard.cli.options import Device, Runs, parse
 from regard.cli.output import warn
+from regard.cli.progress import OnFinished, counting_outputs
 from regard.data.examples import Pair
 from regard.data.files.lines import LeftOut, LineProblem
 from regard.memory_policy import pause_collection
@@ -75,7 +76,8 @@ def run(arguments: list[str]) -> int:
     else:
         scoring = job.open()
         part = part_of(options.bulk, "", None, scoring.lines)
-        faults = scoring.score(part, options)
+        with counting_outputs("scored", options.output) as on_finished:
+            faults = scoring.score(part, options, on_finished)
     longest = RunFolder(runs[0]).experiment().search.max_source or MAX_SCORED
     faults.warn(longest)
     return 1 if faults.refused else 0
@@ -152,8 +154,11 @@ class Scoring:
         output, trace = outputs
         return asdict(self.score(part, replace(self.options, output=output, trace=trace)))
 
-    def score(self, part: Part | None, options: Options) -> ScoreFaults:
-        """Score a part of the pairs, or all of them, into the files of the options."""
+    def score(
+        self, part: Part | None, options: Options, on_finished: OnFinished = lambda _: None
+    ) -> ScoreFaults:
+        """Score a part of the pairs, or all of them, into the files of the options. `on_finished`
+        takes the number of pairs of each chunk."""
         from regard.data.text.parallel import no_pairs
 
         faults = ScoreFaults()
@@ -178,6 +183,7 @@ class Scoring:
                             print(f"    {step.log_probability:9.4f}  {step.token}", file=output)
                     if traces and target.trace:
                         print(target.trace.to_json(), file=traces)
+                on_finished(len(pairs))
         return faults
 
     def _pairs(self, part: Part | None, faults: ScoreFaults) -> Iterator[Pair]:

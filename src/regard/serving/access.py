@@ -24,8 +24,10 @@ from regard.serving.service import Access, Service
 
 IDENTIFIER = re.compile(r"[\w.-]{1,64}", re.ASCII)
 """Identifiers of requests that are taken from the header X-Request-ID."""
-OPEN_PATHS = ("/health", "/ready")
-"""Paths that need no token."""
+PROBES = ("/health", "/ready")
+"""Paths that a machine asks for each few seconds: requests are logged if the status changes."""
+OPEN_PATHS = ("/", "/openapi.json", *PROBES)
+"""Paths that need no token. A browser sends none with the address of a page."""
 CLIENT_GONE = 499
 """Status in logs and metrics of a request whose client closed the connection."""
 MAX_PATH = 200
@@ -53,6 +55,8 @@ class RequestLayer:
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
         self._service = service
+        self._statuses: dict[str, int] = {}
+        """Last status of each path in `PROBES`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, and count and log it."""
@@ -96,6 +100,10 @@ class RequestLayer:
     def _log(self, record: RequestRecord, scope: Scope) -> None:
         seconds = time.monotonic() - record.began
         self._service.metrics.add_request(record.route, record.status, seconds)
+        if record.route in PROBES:
+            last, self._statuses[record.route] = self._statuses.get(record.route), record.status
+            if record.status == last:
+                return
         client = scope.get("client")
         facts = {
             "id": record.identifier,

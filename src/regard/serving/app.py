@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
@@ -50,7 +50,7 @@ def build_app(service: Service, *, waits_for_models: bool = False) -> ASGIApp:
 
     document = document_of(service)
     paths = {
-        "/": _constant(HTMLResponse(page_of(document), headers=PAGE_HEADERS)),
+        "/": _page(document),
         "/openapi.json": _constant(_json(document)),
         "/runs": _constant(_json(_runs(service))),
         "/health": _constant(_json({"status": "alive"})),
@@ -84,6 +84,14 @@ def _constant(response: Response) -> Endpoint:
         return response
 
     return constant
+
+
+def _page(document: Mapping[str, Any]) -> Endpoint:
+    async def page(request: Request) -> Response:
+        address = str(request.base_url).rstrip("/")
+        return HTMLResponse(page_of(document, address), headers=PAGE_HEADERS)
+
+    return page
 
 
 def _ready(service: Service) -> Endpoint:

@@ -126,8 +126,9 @@ def _other_paths() -> Iterator[tuple[str, Any]]:
     )
     text = {"type": "string"}
     yield "/metrics", _get("metrics", "Metrics for Prometheus.", text, kind="text/plain")
-    yield "/openapi.json", _get("document", "This document.", {"type": "object"})
-    yield "/", _get("page", "This document as a page.", text, kind="text/html")
+    yield "/openapi.json", _get("document", "This document.", {"type": "object"}, needs_token=False)
+    page = _get("page", "This document as a page.", text, kind="text/html", needs_token=False)
+    yield "/", page
 
 
 def _get(

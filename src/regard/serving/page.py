@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from html import escape
+from shlex import quote
 from typing import Any
 
 STYLE = """
@@ -13,35 +14,58 @@ h2 { border-top: 1px solid #ccc; padding-top: 1rem } code, pre { background: #f3
 pre { padding: .7rem; overflow-x: auto } table { border-collapse: collapse }
 td, th { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top }
 """
+SUCCESS = "200"
+ERROR_BODY = '{"error": "one line: what to correct"}'
 EXAMPLES = {
     "texts": ["first text", "second text"],
     "pairs": [{"source": "a source", "target": "a target"}],
 }
 
 
-def page_of(document: Mapping[str, Any]) -> str:
-    """Return the page of an OpenAPI document of `openapi.document_of`."""
+def page_of(document: Mapping[str, Any], address: str) -> str:
+    """Return the page of an OpenAPI document of `openapi.document_of`. The address is that of the
+    service for the client."""
     title = escape(f"{document['info']['title']} {document['info']['version']}")
-    body = "\n".join(_lines(document))
+    body = "\n".join(_lines(document, address))
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>'
         f"\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
     )
 
 
-def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+def _lines(document: Mapping[str, Any], address: str) -> Iterator[str]:
     yield f"<p>{escape(document['info']['description'])}</p>"
     yield '<p>For programs: <a href="openapi.json">openapi.json</a> (OpenAPI 3.1).</p>'
+    has_token = "security" in document
+    if has_token:
+        yield (
+            "<p>Requests need the token of the service (<code>regard serve --token</code>), except "
+            "where a path says otherwise.</p>"
+        )
+    errors: dict[str, str] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield f"<h2>{method.upper()} {escape(path)}</h2>"
-            yield f"<p>{escape(operation['summary'])}</p>"
+            free = " It needs no token." if has_token and "security" in operation else ""
+            yield f"<p>{escape(operation['summary'])}{free}</p>"
             if "requestBody" in operation:
-                yield from _request(path, operation, has_token="security" in document)
-            yield from _responses(operation)
+                yield from _request(address + path, operation, has_token=has_token)
+            descriptions = {
+                status: response["description"]
+                for status, response in operation["responses"].items()
+            }
+            success = descriptions.pop(SUCCESS)
+            yield f"<p>Status 200: {escape(success)}. Errors: {', '.join(descriptions)}.</p>"
+            errors |= descriptions
+    yield "<h2>Errors</h2>"
+    yield f"<p>The body of an error is {escape(ERROR_BODY)}.</p>"
+    yield "<table><tr><th>status</th><th></th></tr>"
+    for status, description in sorted(errors.items()):
+        yield f"<tr><td>{status}</td><td>{escape(description)}</td></tr>"
+    yield "</table>"
 
 
-def _request(path: str, operation: Mapping[str, Any], *, has_token: bool) -> Iterator[str]:
+def _request(url: str, operation: Mapping[str, Any], *, has_token: bool) -> Iterator[str]:
     """Yield the fields of a body and an example."""
     content = operation["requestBody"]["content"]
     schema = content["application/json"]["schema"]
@@ -59,7 +83,7 @@ def _request(path: str, operation: Mapping[str, Any], *, has_token: bool) -> Ite
         data = f"-H 'Content-Type: application/json' -d '{body}'"
     else:
         data = "-H 'Content-Type: image/jpeg' --data-binary @photo.jpg"
-    yield f"<pre>curl{token} {escape(data)} http://HOST:PORT{escape(path)}</pre>"
+    yield f"<pre>{escape(f'curl{token} {data} {quote(url)}')}</pre>"
 
 
 def _values(field: Mapping[str, Any]) -> str:
@@ -71,11 +95,3 @@ def _values(field: Mapping[str, Any]) -> str:
             return f"A list of 1 to {field['maxItems']:,}"
         case _:
             return "true or false"
-
-
-def _responses(operation: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a table of the responses."""
-    yield "<table><tr><th>status</th><th></th></tr>"
-    for status, response in operation["responses"].items():
-        yield f"<tr><td>{status}</td><td>{escape(response['description'])}</td></tr>"
-    yield "</table>"
