@@ -293,6 +293,13 @@ def test_examples_of_the_help_are_command_lines_of_the_command(command, capsys):
         options.check(module.Options, arguments)
 
 
+@pytest.mark.parametrize("command", ["translate", "classify", "evaluate", "check"])
+def test_help_names_the_opposite_of_a_recognised_switch(command, capsys):
+    with pytest.raises(SystemExit):
+        main.run([command, "--help"])
+    assert "  --[no-]header  " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -66,7 +66,7 @@ class Options:
     """Table: delimiter of columns, a character or tab, comma, semicolon or space (default:
     recognised)."""
     header: bool | None = None
-    """Table: True if the first row has names, False if it is an example (default: recognised)."""
+    """Table: whether the first row has names or is an example (default: recognised)."""
     sheet: str | None = None
     """Table: sheet of a workbook (default: the first with a table)."""
     tint: bool = False

@@ -116,8 +116,14 @@ def _flag(name: str, hint: Any, default: Any, text: str) -> str:
     for extra in extras(hint):
         long = getattr(extra, "name", None) or long
         short = "".join(f"{alias}, " for alias in getattr(extra, "aliases", None) or ())
-    switch = "[no-]" if default is True else ""
+    switch = "[no-]" if has_opposite(hint, default) else ""
     return f"{short}--{switch}{long} {placeholder(name, hint, text)}".rstrip()
+
+
+def has_opposite(hint: Any, default: Any) -> bool:
+    """Return whether an option has an opposite that help should name, as --no-header: a switch that
+    is on, or recognised, by default."""
+    return default is True or {bare(kind) for kind in alternatives(hint)} == {bool, NoneType}
 
 
 def _row(head: str, hint: Any, default: Any, text: str) -> Row:

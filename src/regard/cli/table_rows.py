@@ -64,9 +64,11 @@ def settings_of(options: TableOptions, data: Data) -> TableSettings:
 def reject_table_options(options: TableOptions) -> None:
     """Raise a UserError if an option about tables is set."""
     for name in OPTIONS:
-        if getattr(options, name) is not None:
+        value = getattr(options, name)
+        if value is not None:
+            option = f"{'no-' if value is False else ''}{name.replace('_', '-')}"
             raise UserError(
-                f"--{name.replace('_', '-')} is for tables, but each line of {options.file} is one "
+                f"--{option} is for tables, but each line of {options.file} is one "
                 "source: leave it out, or name a .csv or .tsv file"
             )
 

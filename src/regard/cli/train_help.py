@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import Any, get_args
 
-from regard.cli.help import Row, described, field_texts, placeholder
+from regard.cli.help import Row, described, field_texts, has_opposite, placeholder
 from regard.config import DATA_SECTIONS, KINDS, Experiment
 from regard.config.checks import choices_of, field_types
 
@@ -113,7 +113,7 @@ def _fields(record: Any, prefix: str) -> Iterator[tuple[str, tuple[Any, Any, str
 
 def _row(name: str, value: Any, hint: Any, text: str) -> Row:
     section, dot, field = name.replace("_", "-").rpartition(".")
-    switch = "[no-]" if value is True else ""
+    switch = "[no-]" if has_opposite(hint, value) else ""
     flag = f"--{section}{dot}{switch}{field} {placeholder(name, hint, text)}".rstrip()
     return Row(flag, described(text, value, _choices(name, hint)))
 
