@@ -89,10 +89,12 @@ def test_a_complete_run_that_is_resumed_names_the_option_that_trains_it_longer(
 ):
     pairs(here / "mine.tsv")
     message = "runs/mine was complete already, after 2 updates, so nothing was trained; "
-    assert message not in regard(capsys, "mine.tsv", *SMALL, "--training.updates", 2)[1]
+    options = ("--training.updates", 2, "--training.validate-every", 1)
+    assert message not in regard(capsys, "mine.tsv", *SMALL, *options)[1]
     status, out, err = regard(capsys, "mine.tsv", "--resume")
     assert (status, err) == (0, "")
     assert f"{message}to train it longer: --training.updates above 2\n" in out
+    assert ", best dev exact match 0" in out
     epochs = ("--training.updates", "None", "--training.epochs", 1)
     out = regard(capsys, "mine.tsv", "--resume", *epochs)[1]
     assert f"{message}to train it longer: --training.epochs above 1\n" in out

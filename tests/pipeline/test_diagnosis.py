@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from regard.config import ClassificationDataConfig
+from regard import recipes
 from regard.pipeline.diagnosis import diagnose, diagnose_run
 from regard.runs.folder import RunFolder
 from regard.training.log import EndLine
@@ -45,6 +46,15 @@ def test_a_low_score_has_a_likely_cause(line, records, cause):
     assert re.search(cause, diagnose(line, records, TARGETS) or "")
 
 
+def test_an_end_within_the_warm_up_is_the_cause():
+    sentence = diagnose(end(4.45, update=212), log(), TARGETS, warmup=400) or ""
+    assert sentence.endswith(
+        "only 212 updates, fewer than the 400 of the warm-up; raise --training.epochs, or lower "
+        "--data.batch-tokens or --data.batch-sentences"
+    )
+    assert "check the columns" in (diagnose(end(4.45, update=212), log(), TARGETS) or "")
+
+
 def test_the_most_frequent_label_is_no_success():
     targets = ["A"] * 14 + ["B"] * 6
     diagnosis = diagnose(end(70.0), log("accuracy"), targets) or ""
@@ -75,8 +85,9 @@ def test_the_dev_targets_are_beside_the_features(tmp_path):
     (tmp_path / "dev.tsv").write_text("warm\tsummer\ta\n" * 10 + "cold\tsummer\tb\n" * 10)
     lines = "".join(f"{json.dumps(line)}\n" for line in log("accuracy"))
     (tmp_path / "log.jsonl").write_text(lines)
-    data = ClassificationDataConfig(feature_columns=("season",))
-    diagnosis = diagnose_run(end(50.0), RunFolder(tmp_path), data) or ""
+    recipe = recipes.load(recipes.find("labels"))
+    recipe = replace(recipe, data=replace(recipe.data, feature_columns=("season",)))
+    diagnosis = diagnose_run(end(50.0), RunFolder(tmp_path), recipe) or ""
     assert "dev accuracy 50.00, not above 50.00 for always answering 'a'" in diagnosis
 
 

@@ -113,6 +113,15 @@ def test_short_trainings_are_a_warning_with_longer_ones():
     assert length_findings(10, 20, 5) == ()
 
 
+def test_a_training_shorter_than_its_warm_up_is_short():
+    assert length_findings(53, 4, 5, warmup=200) == ()
+    (finding,) = length_findings(53, 4, 5, warmup=400)
+    assert finding.text.startswith("4 epochs of 53 updates are a short training: ")
+    assert "--training.epochs 23 learns more" in finding.text
+    (finding,) = length_findings(53, 1, 5)
+    assert finding.text.startswith("1 epoch of 53 updates")
+
+
 def test_rewards_for_an_untrained_model_are_reported():
     config = TrainingConfig(objective="self_critical")
     (finding,) = reward_findings(config)

@@ -53,6 +53,17 @@ def test_each_measure_has_a_panel_of_its_own() -> None:
     assert points(reward.lines[0]) == [(30, 0.25), (90, 0.75)]
 
 
+def test_a_short_last_interval_is_merged_into_the_one_before() -> None:
+    """The last line has the mean of two updates, which is noise."""
+    lines = [{**record, "measures": {"load": 2.0}} for record in TRAIN]
+    last = {"kind": "train", "update": 92, "loss": 8.1, "seconds": 138.0, "measures": {"load": 4}}
+    losses, load = draw([*lines, last]).axes
+    assert points(losses.lines[0]) == [(30, 0.3), (60, 0.15), (92, pytest.approx(0.6))]
+    assert points(load.lines[0]) == [(30, 2), (60, 2), (92, pytest.approx(2.125))]
+    half = {**last, "update": 105}
+    assert points(draw([*lines, half]).axes[0].lines[0])[3] == (105, 8.1)
+
+
 def test_missing_values_have_no_panel() -> None:
     (losses,) = draw(TRAIN).axes
     assert losses.get_ylabel() == "loss"

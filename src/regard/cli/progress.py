@@ -117,14 +117,15 @@ class TrainingView:
     With `lines` it prints the training loss too, for a training without a dev split. As a context
     manager it removes the bar and restores the cursor in any case."""
 
-    def __init__(self, *, lines: bool) -> None:
+    def __init__(self, *, lines: bool, metric: str = "score") -> None:
+        """`metric` is the name of the dev score until the first validation of this session."""
         self._lines = lines
         self._bar = _bar(Console(stderr=True))
         self._task = self._bar.add_task("training", total=None, facts="")
         self._facts = ""
         self._clock = _LineClock()
         self._first: tuple[int, float] | None = None
-        self._metric = "score"
+        self._metric = metric
 
     def __enter__(self) -> TrainingView:
         return self

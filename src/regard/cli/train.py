@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
@@ -140,13 +140,18 @@ def _parse_restarted(arguments: list[str], on_message: Callable[[str], None]) ->
     return options
 
 
-def _update_of_end(folder: Path) -> int | None:
-    """Return the number of updates after which the training of a run ended. None if it was killed
-    or did not begin."""
+def _log_of(folder: Path) -> list[Mapping[str, Any]]:
+    """Return the lines of the log of a run. Empty if it has none yet."""
     from regard.viewing.curve import read_log
 
     log = RunFolder(folder).log
-    records = read_log(log) if log.exists() else []
+    return read_log(log) if log.exists() else []
+
+
+def _update_of_end(folder: Path) -> int | None:
+    """Return the number of updates after which the training of a run ended. None if it was killed
+    or did not begin."""
+    records = _log_of(folder)
     return records[-1].get("update") if records and records[-1]["kind"] == "end" else None
 
 
@@ -171,7 +176,7 @@ def _diagnose(end: EndLine, experiment: Experiment, folder: Path) -> None:
     """Warn if nothing was learned, with the likely cause."""
     from regard.pipeline.diagnosis import BLEU_IS_ZERO, diagnose_run
 
-    diagnosis = diagnose_run(end, RunFolder(folder), experiment.data)
+    diagnosis = diagnose_run(end, RunFolder(folder), experiment)
     if diagnosis == BLEU_IS_ZERO:
         warn(diagnosis)
     elif diagnosis is not None:
@@ -379,7 +384,8 @@ def _announce(plan: Plan, inherited: Container[str]) -> TrainingView:
         f"{plan.num_parameters:,} parameters{frozen}; "
         f"{plan.precision} on {plan.device}{together}; run {plan.folder.path}"
     )
-    return TrainingView(lines=plan.num_dev == 0)
+    metrics = [line["metric"] for line in _log_of(plan.folder.path) if line["kind"] == "dev"]
+    return TrainingView(lines=plan.num_dev == 0, metric=metrics[-1] if metrics else "score")
 
 
 def _draw_curve(folder: Path) -> None:

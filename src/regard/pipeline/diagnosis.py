@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.config import Data
+from regard.config import Experiment
 from regard.data.text.parallel import read_pairs
 from regard.runs.folder import RunFolder
-from regard.tasks.checks import MIN_DEV
+from regard.tasks.checks import MIN_DEV, least_updates
 from regard.tasks.evaluation import EvaluationOptions
 from regard.training.log import EndLine
 from regard.viewing.curve import read_log
@@ -22,7 +22,6 @@ MAX_UNLEARNED = {
     "R2": 0.0,
 }
 """Largest dev score, by metric, of a training that learned nothing."""
-FEW_UPDATES = 200
 FALL = 0.05
 """Relative fall of the training loss below which the loss counts as flat."""
 SHORT_TARGETS = "for short targets use --training.metric chrf or exact_match"
@@ -37,23 +36,24 @@ CHECKS = (
 )
 
 
-def diagnose_run(end: EndLine, folder: RunFolder, data: Data) -> str | None:
+def diagnose_run(end: EndLine, folder: RunFolder, experiment: Experiment) -> str | None:
     """Return a sentence with the likely cause if the finished training of a run learned nothing, or
     None."""
+    data = experiment.data
     targets = list[str]()
     if folder.dev.exists():
         settings = EvaluationOptions(held_out=True).table_settings(data, folder.dev)
         targets = [pair.target for pair in read_pairs(folder.dev, settings=settings).pairs]
-    return diagnose(end, read_log(folder.log), targets)
+    return diagnose(end, read_log(folder.log), targets, experiment.training.warmup)
 
 
 def diagnose(
-    end: EndLine, records: Sequence[Mapping[str, Any]], targets: Sequence[str]
+    end: EndLine, records: Sequence[Mapping[str, Any]], targets: Sequence[str], warmup: int = 0
 ) -> str | None:
     """Return a sentence with the likely cause if a finished training learned nothing, or None. With
     fewer than `MIN_DEV` dev targets the sentence says that this is uncertain.
 
-    `records` are the lines of the log."""
+    `records` are the lines of the log, and `warmup` is the number of updates of the warm-up."""
     validations = [record for record in records if record["kind"] == "dev"]
     if end.interrupted or end.reason == "hours" or end.score is None or not validations:
         return None
@@ -69,7 +69,7 @@ def diagnose(
         return None
     if metric == "BLEU" and end.score == 0:
         return BLEU_IS_ZERO
-    score, cause = f"dev {metric} {end.score:.2f}", _cause(end, records, validations)
+    score, cause = f"dev {metric} {end.score:.2f}", _cause(end, records, validations, warmup)
     if metric == "BLEU":
         return f"perhaps nothing was learned ({score}): {cause or BLEU_IS_LOW}"
     if len(targets) < MIN_DEV:
@@ -81,13 +81,17 @@ def diagnose(
 
 
 def _cause(
-    end: EndLine, records: Sequence[Mapping[str, Any]], validations: Sequence[Mapping[str, Any]]
+    end: EndLine,
+    records: Sequence[Mapping[str, Any]],
+    validations: Sequence[Mapping[str, Any]],
+    warmup: int,
 ) -> str:
     """Return the likely cause that the log shows, or an empty text."""
-    if end.update < FEW_UPDATES:
+    if end.update < least_updates(warmup):
         updates = "update" if end.update == 1 else "updates"
+        less = f", fewer than the {warmup} of the warm-up" if end.update < warmup else ""
         return (
-            f"only {end.update} {updates}; raise --training.epochs, or lower --data.batch-tokens "
+            f"only {end.update} {updates}{less}; raise --training.epochs, or lower --data.batch-tokens "
             "or --data.batch-sentences"
         )
     losses = [record["loss"] for record in records if record["kind"] == "train"]

@@ -93,7 +93,7 @@ def train(
                 f"saved in {folder}; call train again with resume=True" if output else end.reason
             )
             raise KeyboardInterrupt(saved)
-        diagnosis = diagnose_run(end, RunFolder(folder), experiment.data)
+        diagnosis = diagnose_run(end, RunFolder(folder), experiment)
         if diagnosis is not None:
             warnings.warn(diagnosis, stacklevel=2)
         with _one_training:  # a new model draws random weights before it gets those of the run

@@ -113,7 +113,7 @@ def _length_findings(experiment: Experiment, batches: Batches) -> tuple[Finding,
     if not names_files(experiment.data) or config.updates or config.validate_every:
         return ()
     updates = Period(1, "epoch").updates(batches, config.accumulate)
-    return length_findings(updates, config.epochs, config.patience)
+    return length_findings(updates, config.epochs, config.patience, config.warmup)
 
 
 def _memory_findings(

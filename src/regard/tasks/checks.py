@@ -31,6 +31,8 @@ MIN_UPDATES = 200
 """Number of updates below which a training with warm-up learns little."""
 USUAL_UPDATES = 600
 """Number of updates that is proposed in place of too few."""
+AFTER_WARMUP = 3
+"""Number of proposed updates for each update of the warm-up, if these are more."""
 MIN_WAIT = 100
 """Number of updates that patience should wait for a better dev score."""
 NUM_PAIRS = 20_000
@@ -160,22 +162,29 @@ def reward_findings(config: TrainingConfig) -> tuple[Finding, ...]:
     )
 
 
+def least_updates(warmup: int) -> int:
+    """Return the number of updates below which a training learns little, from the updates of its
+    warm-up."""
+    return max(MIN_UPDATES, warmup)
+
+
 def length_findings(
-    updates_per_epoch: int, epochs: int, patience: int | None
+    updates_per_epoch: int, epochs: int, patience: int | None, warmup: int = 0
 ) -> tuple[Finding, ...]:
     """Return the findings about a training whose length is a number of epochs, each with a
-    validation."""
-    if updates_per_epoch * epochs >= MIN_UPDATES:
+    validation. `warmup` is the number of updates of its warm-up."""
+    if updates_per_epoch * epochs >= least_updates(warmup):
         return ()
     noun = "update" if updates_per_epoch == 1 else "updates"
-    remedy = f"--training.epochs {ceil(USUAL_UPDATES / updates_per_epoch)}"
+    usual = max(USUAL_UPDATES, AFTER_WARMUP * warmup)
+    remedy = f"--training.epochs {ceil(usual / updates_per_epoch)}"
     if patience is not None and patience * updates_per_epoch < MIN_WAIT:
         remedy += f" --training.patience {ceil(MIN_WAIT / updates_per_epoch)}"
     return (
         Finding(
             "warn",
-            f"{epochs} epochs of {updates_per_epoch} {noun} are a short training: {remedy} learns "
-            "more",
+            f"{'1 epoch' if epochs == 1 else f'{epochs} epochs'} of {updates_per_epoch} {noun} are "
+            f"a short training: {remedy} learns more",
         ),
     )
 

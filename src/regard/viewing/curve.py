@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
@@ -57,7 +59,7 @@ def save(log: str | Path, path: str | Path) -> None:
 def draw(records: Sequence[Record]) -> Figure:
     """Draw the losses above the dev score, with the best score marked, and each measure in a panel
     between them. UserError if the log has neither losses nor dev scores."""
-    train = [record for record in records if record["kind"] == "train"]
+    train = _whole_intervals([record for record in records if record["kind"] == "train"])
     dev = [record for record in records if record["kind"] == "dev"]
     losses = {
         "train": (TRAIN, [record for record in train if record.get("loss") is not None]),
@@ -86,6 +88,38 @@ def draw(records: Sequence[Record]) -> Figure:
     figure.align_ylabels(panels)
     figure.subplots_adjust(hspace=0.12)
     return figure
+
+
+def _whole_intervals(records: Sequence[Record]) -> list[Record]:
+    """Return training lines, with each line of fewer than half of the usual number of updates
+    merged into the line before: the mean of a few updates, as at the end of a training, is far from
+    the mean of many."""
+    updates = [0, *(record["update"] for record in records)]
+    sizes = [last - first for first, last in pairwise(updates)]
+    merged, counts = list[Record](), list[int]()
+    for record, size in zip(records, sizes, strict=True):
+        if merged and size < median(sizes) / 2:
+            merged[-1] = _mean_line(merged[-1], counts[-1], record, size)
+            counts[-1] += size
+        else:
+            merged.append(record)
+            counts.append(size)
+    return merged
+
+
+def _mean_line(first: Record, first_count: int, last: Record, last_count: int) -> Record:
+    """Return the last of two training lines with the means of both, weighted by these numbers of
+    updates. A value that one line lacks is that of the other."""
+
+    def mean(values: Record, others: Record, name: str) -> Any:
+        value, other = values.get(name), others.get(name)
+        if value is None or other is None:
+            return other if value is None else value
+        return (first_count * value + last_count * other) / (first_count + last_count)
+
+    measures, others = first.get("measures", {}), last.get("measures", {})
+    means = {name: mean(measures, others, name) for name in {**measures, **others}}
+    return {**last, "loss": mean(first, last, "loss"), "measures": means}
 
 
 def _draw_losses(axes: Axes, losses: Mapping[str, tuple[str, list[Record]]]) -> None:
