@@ -91,8 +91,8 @@ def _cause(
         updates = "update" if end.update == 1 else "updates"
         less = f", fewer than the {warmup} of the warm-up" if end.update < warmup else ""
         return (
-            f"only {end.update} {updates}{less}; raise --training.epochs, or lower --data.batch-tokens "
-            "or --data.batch-sentences"
+            f"only {end.update} {updates}{less}; raise --training.epochs, or lower "
+            "--data.batch-tokens or --data.batch-sentences"
         )
     losses = [record["loss"] for record in records if record["kind"] == "train"]
     dev = [record["loss"] for record in validations if record["loss"] is not None]
