@@ -49,7 +49,10 @@ def test_preparation_prints_on_the_standard_error(clock, capsys):
             view("reading", 1000 * second, None if second < 50 else 80_000)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.splitlines() == ["reading: 10,000", "reading: 70,000 of 80,000"]
+    assert captured.err.splitlines() == [
+        "reading: 10,000",
+        "reading: 70,000 of 80,000, 10 s left",
+    ]
 
 
 def test_short_work_prints_nothing(clock, capsys):

@@ -18,6 +18,7 @@ from regard import recipes
 from regard.cli import main, progress
 from regard.cli.train import folder_of, parse
 from regard.errors import UserError
+from regard.interruption import TerminatedError
 from regard.pipeline.train import train
 from regard.runs import corpora
 from regard.runs.folder import RunFolder
@@ -612,6 +613,25 @@ def test_a_large_file_is_trained_on_without_a_writable_cache(capsys, here, monke
     status, output, _ = regard(capsys, path, *SMALL, "--training.epochs", "1")
     assert status == 0
     assert "kept" not in output
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "word"),
+    [(KeyboardInterrupt(), 130, "interrupted"), (TerminatedError(143), 143, "terminated")],
+)
+def test_a_stopped_preparation_says_what_is_kept(capsys, here, monkeypatch, error, status, word):
+    def stop(*_, **__):
+        raise error
+
+    monkeypatch.setenv("REGARD_CACHE", str(here / "cache"))
+    monkeypatch.setattr(corpora, "LARGE", 0)
+    monkeypatch.setattr("regard.tasks.translation.preparation._trained", stop)
+    path = pairs(here / "data" / "large.tsv")
+    note = f"repeats it; {here}/cache has the results of complete passes for the next run\n"
+    result = regard(capsys, path, *SMALL, "--training.epochs", "1")
+    assert result[0] == status
+    assert result[2].startswith(f"regard train: {word}; this pass over the data is not complete, ")
+    assert result[2].endswith(note)
 
 
 def test_preparation_shows_progress_and_clears_it(monkeypatch):

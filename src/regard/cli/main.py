@@ -119,12 +119,17 @@ def run(arguments: list[str]) -> int:
             raise
         print(f"regard {name}{place}: {OUT_OF_MEMORY}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print(f"regard {name}{place}: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"regard {name}{place}: interrupted{_notes(error)}", file=sys.stderr)
         return interruption.INTERRUPTED
-    except interruption.TerminatedError:
-        print(f"regard {name}{place}: terminated", file=sys.stderr)
+    except interruption.TerminatedError as error:
+        print(f"regard {name}{place}: terminated{_notes(error)}", file=sys.stderr)
         return interruption.TERMINATED
+
+
+def _notes(error: BaseException) -> str:
+    """Return the notes of an exception, for the end of a line."""
+    return "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
 
 
 def _with_hyphens(arguments: Sequence[str]) -> Iterator[str]:

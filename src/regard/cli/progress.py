@@ -56,6 +56,8 @@ class PreparationView:
     def __init__(self) -> None:
         self._bar = _bar(Console(stderr=True))
         self._label = ""
+        self._first = 0, 0.0
+        """Items done at the first report of a task, and its time."""
         self._clock = _LineClock()
 
     def __enter__(self) -> PreparationView:
@@ -71,13 +73,29 @@ class PreparationView:
             self._bar.add_task(label, total=total, completed=done, facts="")
             self._label = label
             self._bar.start()
-        self._bar.update(self._bar.task_ids[-1], completed=done)
+            self._first = done, time.monotonic()
+        self._bar.update(self._bar.task_ids[-1], completed=done, total=total)
         if self._bar.disable and self._clock.is_due():
-            warn(f"{label}: {done:,}{'' if total is None else f' of {total:,}'}")
+            part = "" if total is None else f" of {total:,}"
+            warn(f"{label}: {done:,}{part}{self._time_left(done, total)}")
+
+    def _time_left(self, done: int, total: int | None) -> str:
+        """Return the time to the end of the task after a comma, if it can be estimated."""
+        first, began = self._first
+        if total is None or done <= first:
+            return ""
+        return f", {time_left(first, done, total, time.monotonic() - began)}"
 
     def stop(self) -> None:
         if self._bar.live.is_started:
             self._bar.stop()
+
+
+def time_left(first: int, done: int, total: int, seconds: float) -> str:
+    """Return the time for the rest of a task, as text, from the seconds since `first` items were
+    done."""
+    left = seconds / max(done - first, 1) * (total - done)
+    return f"{left / 60:,.0f} min left" if left >= 90 else f"{left:.0f} s left"
 
 
 @contextmanager
@@ -146,9 +164,7 @@ class TrainingView:
 
     def _time_left(self, progress: TrainingProgress, first: int, began: float) -> str:
         """Return the time to the last update, as text."""
-        per_update = (time.monotonic() - began) / max(progress.update - first, 1)
-        seconds = per_update * (progress.total - progress.update)
-        return f"{seconds / 60:,.0f} min left" if seconds >= 90 else f"{seconds:.0f} s left"
+        return time_left(first, progress.update, progress.total, time.monotonic() - began)
 
     def on_train(self, line: TrainLine, progress: TrainingProgress) -> None:
         del progress

@@ -14,7 +14,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any
 from regard.data.text.parts import DamagedError, PairSource, Part
 from regard.errors import UserError
 from regard.files import UnwritableError, make_folder, whole
+from regard.interruption import TerminatedError
 from regard.version import VERSION
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,10 @@ class DataCache:
         on."""
         content = self.recall(name, facts)
         if content is None:
-            content = compute()
+            with self._noting(
+                "this pass over the data is not complete, so the next run repeats it"
+            ):
+                content = compute()
             self.remember(name, facts, content)
         return content
 
@@ -105,7 +109,8 @@ class DataCache:
             part = _stored(file)
             if part is None or part.facts.first != first:
                 built = built or source.parts(first)
-                part = next(built)
+                with self._noting(f"{first:,} encoded pairs are kept"):
+                    part = next(built)
                 if is_writable and (is_writable := self._store(file, part)):
                     made.append(file)
                     part = _stored(file) or part  # another process may have removed the file
@@ -115,6 +120,17 @@ class DataCache:
             parts.append(part)
             first = part.facts.first + part.facts.num_read
         return CachedParts(tuple(parts), tuple(made))
+
+    @contextmanager
+    def _noting(self, progress: str) -> Iterator[None]:
+        """Add a note on what the cache keeps to an exception that a signal raises."""
+        try:
+            yield
+        except (KeyboardInterrupt, TerminatedError) as error:
+            error.add_note(
+                f"{progress}; {self.folder} has the results of complete passes for the next run"
+            )
+            raise
 
     def _store(self, path: Path, part: Part) -> bool:
         """Write a part, and return whether the cache can be written."""

@@ -14,7 +14,7 @@ from regard.data.splits import DEV, MAX_HELD_OUT, TEST, source_hashes
 from regard.data.text.parallel import no_pairs
 from regard.data.text.streamed import PairFiles
 from regard.runs.held_out import HoldOut, SplitResult, none_left
-from regard.runs.progress import OnProgress, with_progress
+from regard.runs.progress import FIRST_RUN, OnProgress, with_progress
 
 AT_A_TIME = 8192
 """Number of pairs whose sources are hashed together."""
@@ -34,7 +34,9 @@ def split_files(rule: HoldOut, files: PairFiles, on_progress: OnProgress | None)
         return SourceSample(size, max(most), rule.config.seed)
 
     sample, counter = new_sample(), _Counter(rule)
-    for place, pairs, hashes in _parts(files, "reading", on_progress, counter.left_out):
+    for place, pairs, hashes in _parts(
+        files, f"reading{FIRST_RUN}", on_progress, counter.left_out, total=files.estimated_lines()
+    ):
         counter.add(place, hashes)
         _add(sample, place, pairs, hashes, limit, size)
     if not counter.num_pairs:
@@ -148,11 +150,12 @@ def _parts(
     on_progress: OnProgress | None,
     left_out: LeftOut | None = None,
     end: int | None = None,
+    total: int | None = None,
 ) -> Iterator[tuple[int, list[Pair], np.ndarray]]:
     """Yield pairs of the files in parts, up to the place `end`: the place of the first pair, the
-    pairs, and the hashes of their sources."""
+    pairs, and the hashes of their sources. Progress without an `end` has this `total`."""
     pairs = islice(pairs_of(files, left_out), end)
-    shown, place = with_progress(pairs, label, end, on_progress), 0
+    shown, place = with_progress(pairs, label, end or total, on_progress), 0
     while part := list(islice(shown, AT_A_TIME)):
         yield place, part, source_hashes(part)
         place += len(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,27 @@ def test_a_digest_depends_on_bytes_and_on_how_they_are_read(tmp_path: Path) -> N
     ]
     assert len(set(digests)) == len(kinds)
     assert PairFiles.of([[(two, None)]]).digest(["x"]) == digests[0]
+
+
+def test_lines_are_estimated_from_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.data.text.streamed.SAMPLE_BYTES", 40)
+    short, long = "a\tb\n" * 5000, "a long line\tb\n" * 5000
+    one, two = write(tmp_path / "a.tsv", short + long), write(tmp_path / "b.tsv", short)
+    empty = write(tmp_path / "empty", "")
+    table = write(tmp_path / "t.csv", "source,target\n" + "a,b\n" * 5000)
+    packed = tmp_path / "c.tsv.gz"
+    packed.write_bytes(gzip.compress(short.encode()))
+
+    def lines(*paths: Path, settings: TableSettings | None = None) -> int | None:
+        return PairFiles.of([[(path, None) for path in paths]], settings).estimated_lines()
+
+    assert lines(two) == 5000
+    assert lines(one) == pytest.approx(10_000, rel=0.1)
+    assert lines(one, two) == pytest.approx(15_000, rel=0.1)
+    assert lines(table, settings=TableSettings()) == 5000
+    assert PairFiles.of([[(two, one)]]).estimated_lines() == 5000
+    assert lines(empty) == 0
+    assert lines(two, packed) is None
 
 
 def test_equal_bytes_that_are_read_differently_have_different_digests(tmp_path: Path) -> None:

@@ -199,30 +199,41 @@ def test_progress_is_reported(every_file_is_large, tmp_path, monkeypatch):
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)), dev_size=3, test_size=0)
     prepared(config, on_progress=lambda *report: reports.append(report))
     assert [report for report in reports if report[0] != "holding out"] == [
-        ("reading", 40, None),
-        ("reading", 80, None),
+        ("reading (first run only)", 40, 97),
+        ("reading (first run only)", 80, 97),
         ("learning the source vocabulary", 40, 94),
         ("learning the source vocabulary", 80, 94),
         ("learning the target vocabulary", 40, 94),
         ("learning the target vocabulary", 80, 94),
-        ("encoding", 40, 94),
-        ("encoding", 80, 94),
+        ("encoding (first run only)", 40, 94),
+        ("encoding (first run only)", 80, 94),
     ]
 
 
-@pytest.mark.parametrize("stage", ["reading", "learning the source vocabulary", "encoding"])
+@pytest.mark.parametrize(
+    ("stage", "note"),
+    [
+        ("reading", "this pass over the data is not complete, so the next run repeats it; "),
+        ("learning the source vocabulary", "this pass over the data is not complete, so the next "),
+        ("encoding", "0 encoded pairs are kept; "),
+    ],
+)
 def test_an_interruption_leaves_no_unfinished_file(
-    every_file_is_large, tmp_path, monkeypatch, stage
+    every_file_is_large, tmp_path, monkeypatch, stage, note
 ):
     monkeypatch.setattr("regard.runs.progress.EVERY", 40)
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)))
 
     def interrupt(label, done, total):
-        if label == stage:
+        if label.startswith(stage):
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         prepared(config, on_progress=interrupt)
+    assert caught.value.__notes__[0].startswith(note)
+    assert caught.value.__notes__[0].endswith(
+        " has the results of complete passes for the next run"
+    )
     assert not list(tmp_path.rglob("*.unfinished"))
     assert not list(tmp_path.rglob("*.pairs-*.safetensors"))
     assert prepared(config)[2].cache_files

@@ -15,6 +15,13 @@ from regard.data.files.lines import LineProblem
 from regard.data.files.tables import TableSettings
 from regard.data.text.parallel import PLAIN, each_line, pair_columns
 from regard.errors import UserError
+from regard.files import GZIP
+from regard.names import TableFormat
+
+LINE_FORMATS: tuple[TableFormat, ...] = ("text", "csv", "jsonl")
+"""Formats whose rows are lines."""
+NUM_SAMPLES, SAMPLE_BYTES = 64, 1 << 16
+"""Number and size of the samples of a file by which its lines are estimated."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,24 @@ class PairFile:
         self.check()
         yield from each_line(self.path, self.target_path, self.settings)
         self.check()
+
+    def estimated_lines(self) -> int | None:
+        """Return the number of lines, estimated from line ends in a sample of the bytes. None for a
+        packed file, and for a format without lines."""
+        if self.target_path is None and self.settings is not None:
+            form = pair_columns(self.path, self.settings).form
+            if form.kind not in LINE_FORMATS:
+                return None
+        num_bytes, num_ends, (size, _) = 0, 0, self.stamps[0]
+        step = max(SAMPLE_BYTES, size // NUM_SAMPLES)
+        with self.path.open("rb") as file:
+            if file.read(len(GZIP)) == GZIP:
+                return None
+            for begin in range(0, size, step):
+                file.seek(begin)
+                sample = file.read(SAMPLE_BYTES)
+                num_bytes, num_ends = num_bytes + len(sample), num_ends + sample.count(b"\n")
+        return round(size * num_ends / num_bytes) if num_bytes else 0
 
     def check(self) -> None:
         """Raise a UserError if a file changed since `of`."""
@@ -106,6 +131,17 @@ class PairFiles:
         """Yield a pair or a problem for each line. UserError if a file changed since `of`."""
         for file in self.files:
             yield from file.each_line()
+
+    def estimated_lines(self) -> int | None:
+        """Return the number of lines of all files, estimated from samples, with two significant
+        digits. None if a file has no lines that can be counted without unpacking it."""
+        total = 0
+        for file in self.files:
+            number = file.estimated_lines()
+            if number is None:
+                return None
+            total += number
+        return round(total, 2 - len(str(total)))
 
     def corpus_of(self, pair: Pair) -> int:
         """Return the number of the corpus of a pair of `each_line`, from 0."""

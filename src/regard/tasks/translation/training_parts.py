@@ -12,7 +12,7 @@ from regard.data.examples import Pair
 from regard.data.files.lines import LineNumbers
 from regard.data.text.encoded import EncodedPairs
 from regard.data.text.parts import Part, PartFacts
-from regard.runs.progress import OnProgress
+from regard.runs.progress import FIRST_RUN, OnProgress
 from regard.runs.splits import TrainingPairs
 from regard.tasks.translation.encoding import PairEncoder, Tokenizers
 
@@ -47,7 +47,8 @@ class TrainingParts:
     def blocks(self, first: int = 0) -> Iterator[tuple[EncodedPairs, PartFacts]]:
         """Yield the pairs of each part, in their order, and the facts about them, from the part
         that begins with this pair. A part ends with its corpus or at a number of tokens."""
-        pairs = islice(self.pairs.with_progress("encoding", self.on_progress), first, None)
+        label = "encoding" if self.pairs.cache is None else f"encoding{FIRST_RUN}"
+        pairs = islice(self.pairs.with_progress(label, self.on_progress), first, None)
         for corpus, of_corpus in groupby(pairs, self.pairs.corpus_of):
             for block in _blocks(self._encoded(of_corpus)):
                 too_long = {number: asdict(lines) for number, lines in block.too_long.items()}
