@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,9 @@ from regard.config import (
     Experiment,
 )
 from regard.config.checks import Count, Length
+from regard.config.corpora import is_pattern
 from regard.errors import UserError
-from regard.files import check_input
+from regard.files import check_input, exists
 from regard.names import FORMAT, TaskName, TokenizerKind
 
 if TYPE_CHECKING:
@@ -41,9 +43,12 @@ class Options:
     vocabulary, unknown words by cut-off, duplicates and overlap of splits. Nothing is changed. The
     exit status is 1 if training would stop."""
 
-    data: tyro.conf.Positional[Path]
-    """Data to train on: a file of pairs, labels, captions or values, a folder of labelled texts, or
-    the file of the sources."""
+    data: tyro.conf.Positional[Path | None] = None
+    """Data to train on: a file of pairs, labels, captions or values, a folder of labelled texts,
+    the file of the sources, or a pattern of files of pairs, such as 'shards/*.tsv.gz'."""
+    mix: tuple[str, ...] = ()
+    """Several corpora of pairs in place of the data, each FILE:WEIGHT or SOURCES,TARGETS:WEIGHT, as
+    of --data.mix in training."""
     task: TaskName | None = None
     """Task of the data (default: recognised)."""
     source_column: str | None = None
@@ -95,28 +100,64 @@ def run(arguments: list[str]) -> int:
         f"--{word.removeprefix(PREFIX)}" if word.startswith(PREFIX) else word for word in arguments
     ]
     options = parse(Options, names, "regard check")
-    experiment = _experiment(options)
+    several = _several_files(options)
+    experiment = _experiment(options, several)
     if experiment is None:
-        _print_report(options, DataConfig())
+        _print_report(options, several or DataConfig(), is_divided=several is not None)
         return 0
     _check_options(options, experiment.data.task)
     if not isinstance(experiment.data, DataConfig):
         return _print_check(experiment)
-    _print_report(options, experiment.data)
+    _print_report(options, experiment.data, is_divided=several is not None)
     from regard.runs.corpora import LARGE
 
-    is_large = options.data.stat().st_size >= LARGE  # encoding as for training would take long
+    # Encoding as for training would take long.
+    is_large = sum(path.stat().st_size for path in _files(experiment.data)) >= LARGE
     return 0 if is_large else _print_check(experiment, counts=False)
 
 
-def _experiment(options: Options) -> Experiment | None:
-    """Return the experiment that suits the data, and print what is recognised; None for pairs that
-    are not inspected: those of two files and of a pipe."""
+def _several_files(options: Options) -> DataConfig | None:
+    """Return the data of several files: those of --mix, or those that match a pattern; None for
+    other data. UserError unless either --mix or the data is set, and for another task than
+    translate."""
+    path = options.data
+    if (path is None) == (not options.mix):
+        came = "neither came" if path is None else f"{path} and --mix came"
+        raise UserError(f"expected either a file, folder or pattern, or --mix CORPUS ...; {came}")
+    if path is not None and (not is_pattern(path) or exists(path)):
+        return None
+    if options.task not in (None, "translate"):
+        raise UserError(
+            f"{path or '--mix'} names several files, which can only have pairs of texts, but "
+            f"--task is {options.task}: leave it out, or name one file"
+        )
+    return DataConfig(
+        path=path,
+        target_path=options.target_path,
+        mix=options.mix or None,
+        **{name: getattr(options, name) for name in (*FORMAT, "source_column", "target_column")},
+    )
+
+
+def _files(data: DataConfig) -> list[Path]:
+    """Return the files of pairs, or of the sources and targets. UserError if a pattern has none."""
+    from regard.runs.corpora import matching_files
+
+    pairs = chain.from_iterable(map(matching_files, data.corpora))
+    return [path for path in chain.from_iterable(pairs) if path is not None]
+
+
+def _experiment(options: Options, several: DataConfig | None) -> Experiment | None:
+    """Return the experiment that suits the data, and print what is recognised, of several files in
+    the first; None for pairs that are not inspected: those of two files and of a pipe."""
     from regard.cli.experiments import find_experiment, inspect_file
 
-    path, name = options.data, str(options.data)
-    if options.target_path is not None:
+    path = options.data
+    if several is not None:
+        path = None if several.corpora[0].target_path else _files(several)[0]
+    if path is None or options.target_path is not None:
         return None
+    name = str(path)
     if path.is_dir():
         if (path / "config.yaml").exists():
             raise UserError(f"{name} is a run folder: expected data to train on")
@@ -126,7 +167,7 @@ def _experiment(options: Options) -> Experiment | None:
     if not path.is_file():
         return None
     typed = {
-        "--data.task": options.task,
+        "--data.task": options.task if several is None else "translate",
         "--data.source-column": options.source_column,
         "--data.target-column": options.target_column,
     }
@@ -136,6 +177,8 @@ def _experiment(options: Options) -> Experiment | None:
     if options.header is not None:
         words.append("--data.header" if options.header else "--data.no-header")
     inspection = inspect_file(name, words)
+    if several is not None:
+        print(f"{len(_files(several))} files; recognised in the first:")
     if inspection is not None:
         print("\n".join(inspection.lines()))
     experiment = find_experiment(name, words)
@@ -146,6 +189,9 @@ def _experiment(options: Options) -> Experiment | None:
         data = replace(data, dev_path=options.dev, dev_target_path=options.dev_target_path)
         if options.tokenizer is not None:
             data = replace(data, tokenizer=options.tokenizer)
+        if several is not None:
+            same = ("path", "mix", "source_column", "target_column")
+            data = replace(data, **{name: getattr(several, name) for name in same})
     if isinstance(data, ClassificationDataConfig):
         data = replace(data, dev_path=options.dev, test_path=options.test)
     return replace(experiment, data=data)
@@ -179,14 +225,17 @@ def _print_check(experiment: Experiment, *, counts: bool = True) -> int:
     return 1 if any(finding.severity == "stop" for finding in result.findings) else 0
 
 
-def _print_report(options: Options, data: DataConfig) -> None:
-    """Print the report on pairs of texts, by default with the tokenizers of the recipe."""
-    from regard.data.text.parallel import read_pairs
+def _print_report(options: Options, data: DataConfig, *, is_divided: bool) -> None:
+    """Print the report on pairs of texts, by default with the tokenizers of the recipe. The pairs
+    of divided data are in several files."""
     from regard.data.text.report import CheckSettings, check
     from regard.data.text.tokenizer import TokenizerSettings
     from regard.runs.table_settings import table_settings
 
-    settings = None if data.path is None else table_settings(data)
+    settings = None if data.path is None and data.mix is None else table_settings(data)
+    pairs = (
+        _divided_pairs(data) if is_divided else _pairs(options.data, options.target_path, settings)
+    )
     cut = TokenizerSettings(
         options.tokenizer or data.tokenizer,
         options.source_language,
@@ -200,13 +249,28 @@ def _print_report(options: Options, data: DataConfig) -> None:
         kind=options.target_tokenizer or target_kind or cut.kind,
         language=options.target_language,
     )
+    if pairs is None:
+        return
     report = check(
-        read_pairs(options.data, target_path=options.target_path, settings=settings),
+        pairs,
         dev=_pairs(options.dev, options.dev_target_path, settings),
         test=_pairs(options.test, options.test_target_path, settings),
         settings=CheckSettings(cut, target, options.max_length),
     )
     print("\n".join(report.lines()))
+
+
+def _divided_pairs(data: DataConfig) -> Corpus:
+    """Return the pairs of several files, as training reads them. UserError if there are none."""
+    from regard.data.text.parallel import no_pairs
+    from regard.data.text.streamed import PairFiles
+    from regard.runs.corpora import read_sources
+
+    source = read_sources(replace(data, dev_path=None, dev_target_path=None)).train
+    corpus = source.read() if isinstance(source, PairFiles) else source
+    if not corpus.pairs:
+        raise no_pairs((_files(data)[0], None), corpus.left_out)
+    return corpus
 
 
 def _pairs(

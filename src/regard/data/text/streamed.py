@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
-from regard.data.examples import Pair
+from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import LineProblem
 from regard.data.files.tables import TableSettings
 from regard.data.text.parallel import PLAIN, each_line, pair_columns
@@ -131,6 +131,12 @@ class PairFiles:
         """Yield a pair or a problem for each line. UserError if a file changed since `of`."""
         for file in self.files:
             yield from file.each_line()
+
+    def read(self) -> Corpus:
+        """Return all pairs, in memory. UserError if a file changed since `of`."""
+        items = list(self.each_line())
+        pairs = tuple(item for item in items if isinstance(item, Pair))
+        return Corpus(pairs, tuple(item for item in items if isinstance(item, LineProblem)))
 
     def estimated_lines(self) -> int | None:
         """Return the number of lines of all files, estimated from samples, with two significant
