@@ -261,7 +261,7 @@ def _print_report(options: Options, data: DataConfig, *, is_divided: bool) -> No
 
 
 def _divided_pairs(data: DataConfig) -> Corpus:
-    """Return the pairs of several files, as training reads them. UserError if there are none."""
+    """Return the pairs of several files, as training reads them. UserError if they have no pair."""
     from regard.data.text.parallel import no_pairs
     from regard.data.text.streamed import PairFiles
     from regard.runs.corpora import read_sources
