@@ -84,7 +84,7 @@ class BuildLibrary(build_ext):
 
     def _build(self, ext: Extension, threads: str) -> None:
         objects = []
-        for source in ("library.cpp", "additive.cpp"):
+        for source in ("library.cpp", "additive.cpp", "step.cpp"):
             objects += self._compile(source, "shared", [threads])
         for name, flags in instruction_sets(self._compiler()).items():
             objects += self._compile("block.cpp", name, [*flags, f"-DKERNELS={name}"])

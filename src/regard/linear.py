@@ -58,11 +58,11 @@ class Packable(Protocol):
 
 @runtime_checkable
 class Foldable(Protocol):
-    """Module that computes its weight from its parameters, as weight normalisation does, and can
-    return a plain layer of the same numbers, by which `freeze` replaces it."""
+    """Module that `freeze` replaces by a faster one for inference: a layer with weight
+    normalisation by a plain layer, a decoder by one whose steps are computed in C++."""
 
-    def folded(self) -> Linear:
-        """Return a linear layer with the present weight and bias."""
+    def folded(self) -> nn.Module:
+        """Return a module that computes the same with the present parameters."""
 
 
 class Linear(nn.Linear):
@@ -135,7 +135,7 @@ def linear(
 def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     """Return a copy of a model for inference in this type, faster on a CPU.
 
-    Submodules that are `Foldable` are replaced by plain layers. The weights of `Linear` and of
+    Submodules that are `Foldable` are replaced. The weights of `Linear` and of
     recurrent stacks are packed. Packed weights support products only, without gradients. Weights of
     a subclass of `Linear`, of a layer with hooks and of PyTorch's layers outside a stack are not
     packed, because other code may read them."""
@@ -152,16 +152,17 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
 
 
 def _fold(model: nn.Module) -> None:
-    """Replace foldable submodules by plain layers, in place. A layer with hooks, and a layer whose
-    class inherits `folded`, may compute something else and are left."""
-    layers: dict[int, Linear] = {}
-    for name, module in list(model.named_modules(remove_duplicate=False)):
+    """Replace foldable submodules in place. A module with hooks, and a module whose class inherits
+    `folded`, may compute something else and are left."""
+    folded: dict[int, nn.Module] = {}
+    for name, module in reversed(list(model.named_modules(remove_duplicate=False))):
         if not name or not isinstance(module, Foldable) or "folded" not in vars(type(module)):
             continue
         if is_exactly(module, type(module)):
-            layer = layers.setdefault(id(module), module.folded().requires_grad_(False))
+            if id(module) not in folded:
+                folded[id(module)] = module.folded().eval().requires_grad_(False)
             parent, _, attribute = name.rpartition(".")
-            setattr(model.get_submodule(parent), attribute, layer)
+            setattr(model.get_submodule(parent), attribute, folded[id(module)])
 
 
 class PackedWeight(nn.Parameter):

@@ -27,7 +27,7 @@ from regard.shapes import Tensor
 
 log = logging.getLogger(__name__)
 
-INTERFACE = 6
+INTERFACE = 7
 """Version that the library must return. A library compiled from other sources is not used."""
 
 _WRONG_SIZES = 2
@@ -46,6 +46,10 @@ _FUNCTIONS = {
     "attend": [_POINTER, _NUMBER],
     "drop": [_POINTER],
     "candidates": [_POINTER],
+    "panel_numbers": [_NUMBER, _NUMBER],
+    "pack": [_POINTER, _NUMBER, _POINTER],
+    "multiply": [_POINTER],
+    "decoder_step": [_POINTER],
 }
 """Argument types of each function of the interface. Structures are passed by address."""
 

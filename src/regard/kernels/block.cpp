@@ -9,12 +9,15 @@
 #include "entropy.hpp"
 #include "gates.hpp"
 #include "gradients.hpp"
+#include "products.hpp"
 #include "scores.hpp"
+#include "step_parts.hpp"
 
 extern const Kernels KERNELS;
 const Kernels KERNELS{
     LANES, weigh, differentiate_slice, differentiate_query, through_softmax,
     step,  back,   cross_entropy, cross_entropy_back,  attend,              attend_back,
     drop,  candidates,
+    pack,  multiply, normalise, rotate, attend_to_positions,
 };
 #endif

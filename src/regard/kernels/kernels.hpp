@@ -4,6 +4,7 @@
 #include "additive.hpp"
 #include "cells.hpp"
 #include "dots_problem.hpp"
+#include "step.hpp"
 
 /// Rows of logits, one for each target word. training/linear_cross_entropy.py has the same
 /// structure.
@@ -90,4 +91,23 @@ struct Kernels {
 
   /// Candidates of one sentence.
   void (*candidates)(const Candidates&, Index sentence);
+
+  // -------------------------------------------------- products with packed weights, and decoder steps
+
+  void (*pack)(const float* weight, Index columns, Index inner, float* panels);
+
+  /// All rows and some panels.
+  void (*multiply)(const Product&, Index first, Index end);
+
+  /// One row; both arrays may be the same.
+  void (*normalise)(const Norm&, const float* x, float* y, Index size);
+
+  /// One head of a hypothesis, in place.
+  void (*rotate)(float* vector, const float* cosines, const float* sines, Index part);
+
+  /// All heads of one hypothesis. Room: positions + MAX_LANES.
+  void (*attend_to_positions)(const Heads&, float* weights);
 };
+
+/// The functions of the instruction set in use.
+const Kernels& in_use();

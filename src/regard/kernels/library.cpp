@@ -40,7 +40,7 @@ void by_rows(Index rows, Index size, Index threads, const Work& work) {
 const Kernels& in_use() { return *chosen; }
 
 /// Version of the structures and functions of this interface: see kernels/__init__.py.
-EXPORTED int regard_interface() { return 6; }
+EXPORTED int regard_interface() { return 7; }
 
 /// Bytes of a structure, by its name; 0 for an unknown name.
 EXPORTED Index regard_size(const char* name) {
@@ -51,6 +51,8 @@ EXPORTED Index regard_size(const char* name) {
       {"Problem", sizeof(Problem)},   {"Gradients", sizeof(Gradients)}, {"CellStep", sizeof(CellStep)},
       {"CellBack", sizeof(CellBack)}, {"Entropy", sizeof(Entropy)},     {"Strided", sizeof(Strided)},
       {"Dots", sizeof(Dots)},         {"Dropping", sizeof(Dropping)},   {"Candidates", sizeof(Candidates)},
+      {"Packed", sizeof(Packed)},     {"Product", sizeof(Product)},     {"Norm", sizeof(Norm)},
+      {"DecoderLayer", sizeof(DecoderLayer)}, {"DecoderStep", sizeof(DecoderStep)},
   };
   for (const auto& each : structures)
     if (each.name == name) return each.size;

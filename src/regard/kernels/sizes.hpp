@@ -160,4 +160,61 @@ inline bool fits(const Dots& d, bool back) {
          holds_if_there(d.weights, d.bytes[8], pairs) && holds_if_there(d.scores, d.bytes[9], pairs);
 }
 
+inline bool fits(const Packed& w) {
+  const Index numbers = dense(sizeof(float), {w.columns, w.inner}), panel = 2 * w.lanes;
+  return w.lanes == in_use().lanes && numbers >= 0 && w.columns < INT32_MAX &&
+         holds(w.panels, w.bytes[0],
+               dense(sizeof(float), {(w.columns + panel - 1) / panel, panel, w.inner})) &&
+         holds(w.bias, w.bytes[1], dense(sizeof(float), {w.columns}));
+}
+
+inline bool fits(const Packed& w, Index columns, Index inner) {
+  return fits(w) && w.columns == columns && w.inner == inner;
+}
+
+inline bool fits(const Product& p) {
+  const Index results = dense(sizeof(float), {p.rows, p.weight->columns});
+  return fits(*p.weight) && p.activation >= NONE && p.activation <= GELU &&
+         p.x_step >= p.weight->inner &&
+         holds(p.x, p.bytes[0], reach(sizeof(float), {{p.rows, p.x_step}, {p.weight->inner, 1}})) &&
+         holds(p.y, p.bytes[1], results) && holds_if_there(p.z, p.bytes[2], results);
+}
+
+inline bool fits(const Norm& n, Index size) {
+  const Index bytes = dense(sizeof(float), {size});
+  return holds(n.weight, n.bytes[0], bytes) && holds(n.bias, n.bytes[1], bytes);
+}
+
+inline bool fits(const DecoderLayer& l, Index size, Index inner) {
+  return fits(l.projection, 3 * size, size) && fits(l.self_output, size, size) &&
+         fits(l.query, size, size) && fits(l.cross_output, size, size) && fits(l.inner, inner, size) &&
+         fits(l.outer, size, inner) && fits(l.self_norm, size) && fits(l.cross_norm, size) &&
+         fits(l.feed_forward_norm, size);
+}
+
+inline bool fits(const DecoderStep& s) {
+  constexpr Index item = sizeof(float), limit = INT32_MAX;
+  for (Index size : {s.size, s.inner, s.hypotheses, s.filled, s.heads, s.layers})
+    if (size < 0 || size > limit) return false;
+  if (s.heads == 0 || s.size % s.heads || s.filled + s.hypotheses > s.capacity) return false;
+  const Index states = dense(item, {s.sentences, s.hypotheses, s.size}), part = s.size / s.heads;
+  const Index of_slots = dense(sizeof(Index), {s.sentences, s.hypotheses, s.positions});
+  const Index turns = dense(item, {part});
+  if (!holds(s.states, s.bytes[0], states) ||
+      !holds(s.cache, s.bytes[1], dense(item, {s.layers, 2, s.sentences, s.capacity, s.size})) ||
+      !holds(s.memory, s.bytes[2], dense(item, {s.layers, 2, s.sentences, s.source, s.size})) ||
+      !holds(s.slots, s.bytes[3], of_slots) ||
+      !holds_if_there(s.mask, s.bytes[4], dense(1, {s.sentences, s.source})) ||
+      !holds_if_there(s.cosines, s.bytes[5], turns) || !holds_if_there(s.sines, s.bytes[6], turns) ||
+      !s.cosines != !s.sines || (s.cosines && part % 2) ||
+      !holds(s.room, s.bytes[7], dense(item, {s.sentences, s.hypotheses, s.inner + 4 * s.size})) ||
+      (s.last.weight && !fits(s.last, s.size)) || s.activation < NONE || s.activation > GELU)
+    return false;
+  for (Index i = 0; i < s.layers; ++i)
+    if (!fits(s.layer[i], s.size, s.inner)) return false;
+  for (Index i = 0; i < of_slots / Index(sizeof(Index)); ++i)
+    if (s.slots[i] < 0 || s.slots[i] >= s.filled + s.hypotheses) return false;
+  return true;
+}
+
 }  // namespace

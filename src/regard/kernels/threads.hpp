@@ -19,9 +19,6 @@
 /// Status that a function of the interface returns without enough memory; zero is success.
 constexpr int OUT_OF_MEMORY = 1;
 
-/// The functions of the instruction set in use.
-const Kernels& in_use();
-
 namespace {
 
 constexpr Index WORTH_A_THREAD = 1 << 21;  // numbers of pairs that take longer than starting one

@@ -99,13 +99,19 @@ class Rotary(nn.Module):
             raise ValueError(
                 f"vectors: rotary positions expected an even size, got {vectors.size(-1)}"
             )
-        cos, sin = _rotations(
-            _table_length(positions), vectors.size(-1), vectors.dtype, vectors.device
-        )
-        cos, sin = cos[positions.start : positions.stop], sin[positions.start : positions.stop]
+        cos, sin = self.cosines_and_sines(positions, vectors)
         even, odd = vectors.unflatten(-1, (-1, 2)).unbind(-1)
         crossed = torch.stack([-odd, even], dim=-1).flatten(-2)
         return vectors * cos + crossed * sin
+
+    def cosines_and_sines(
+        self, positions: range, like: Float[Tensor, "*batch position part"]
+    ) -> tuple[Float[Tensor, "position part"], Float[Tensor, "position part"]]:
+        """Return the cosine and the sine of the angle of each number at these positions, for
+        vectors of this size, type and device."""
+        length = _table_length(positions)
+        cos, sin = _rotations(length, like.size(-1), like.dtype, like.device)
+        return cos[positions.start : positions.stop], sin[positions.start : positions.stop]
 
 
 def _table_length(positions: range) -> int:

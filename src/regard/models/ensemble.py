@@ -148,12 +148,15 @@ class Ensemble(nn.Module):
     def __init__(self, members: Sequence[Seq2Seq]) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
-        decoders = [member.decoder for member in members]
+
+    @property
+    def decoder(self) -> EnsembleDecoder:
+        """The present decoders of the members as one."""
+        decoders = [member.decoder for member in cast(Sequence[Seq2Seq], self.members)]
         sizes: list[int] | None = [decoder.projection.in_features for decoder in decoders]
         if all(isinstance(decoder, CopyingDecoder) for decoder in decoders):
             sizes = None
-        counts = [decoder.num_memories for decoder in decoders]
-        self.decoder = EnsembleDecoder(decoders, sizes, counts)
+        return EnsembleDecoder(decoders, sizes, [decoder.num_memories for decoder in decoders])
 
     def encode_with_attention(
         self, source: Any, *, need_weights: bool = False

@@ -1,17 +1,12 @@
-"""The Transformer (Vaswani et al. 2017).
+"""The decoder of the Transformer (Vaswani et al. 2017).
 
-    encoder   x = dropout(sqrt(size) E source + positions)
-              x = x + self-attention(x)
-              x = x + feed-forward(x), or a mixture of experts                      N times
+    y = dropout(sqrt(size) E target + positions)
+    y = y + causal self-attention(y)
+    y = y + cross-attention(y, memory)
+    y = y + feed-forward(y), or a mixture of experts                      N times
+    logits_t = W y_t
 
-    decoder   y = dropout(sqrt(size) E target + positions)
-              y = y + causal self-attention(y)
-              y = y + cross-attention(y, memory)
-              y = y + feed-forward(y), or a mixture of experts                      N times
-    logits_t  W y_t
-
-Each sum with its dropout and layer norm is a `Residual`. The heads may use any score of
-`attention`. Positions are added to embeddings, or rotate queries and keys.
+Each sum with its dropout and layer norm is a `Residual`.
 
 In decoding, the tokens of all hypotheses of a sentence share one key-value cache, and `slots` are
 the cache positions of the tokens of each hypothesis:
@@ -36,7 +31,6 @@ from regard.attention import (
     Causal,
     FullSpan,
     KVCache,
-    Mask,
     MultiHeadAttention,
     MultiHeadOutput,
     MultiHeadSelfAttention,
@@ -46,112 +40,18 @@ from regard.attention import (
     none_if_full,
     padding,
 )
-from regard.data.batch import PAD, Numbers, Tokens
+from regard.data.batch import PAD
 from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import PositionWise
 from regard.layers.residual import Residual
 from regard.layers.routing import Routing
 from regard.linear import Linear
-from regard.models.contracts import AttentionBlock, DecoderOutput, Encoded, Memory
+from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
 from regard.models.experts import blocks_of_gates, measures_of_load, penalties_of_balance
 from regard.models.memory import single_memory
+from regard.models.transformer.encoder import blocks_of_layers
 from regard.names import AttentionKind
 from regard.shapes import Bool, Float, Int, Tensor
-
-
-@dataclass(frozen=True)
-class EncoderArguments:
-    """Arguments that all layers of an encoder share in one call: masks, and the rotation of queries
-    and keys."""
-
-    mask: Bool[Tensor, "batch source"] | None
-    """Mask of real positions; None without padding."""
-    visible: Mask | None
-    rotate: Rotate
-    need_weights: bool
-
-
-@dataclass(frozen=True)
-class EncoderLayerOutput:
-    """Output of an encoder layer: states, attention weights if requested, and the experts of its
-    positions, if it has experts."""
-
-    states: Float[Tensor, "batch source size"]
-    attention: MultiHeadOutput
-    routing: Routing | None
-
-
-class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward network or experts."""
-
-    def __init__(
-        self,
-        self_attention: MultiHeadSelfAttention,
-        feed_forward: PositionWise,
-        residuals: tuple[Residual, Residual],
-    ) -> None:
-        super().__init__()
-        self.self_attention = self_attention
-        self.feed_forward = feed_forward
-        self.self_residual, self.feed_forward_residual = residuals
-
-    def forward(
-        self,
-        states: Float[Tensor, "batch source size"],
-        shared: EncoderArguments,
-    ) -> EncoderLayerOutput:
-        inputs = self.self_residual.before(states)
-        attention = self.self_attention(
-            inputs, shared.visible, shared.rotate, need_weights=shared.need_weights
-        )
-        states = self.self_residual.after(states, attention.context)
-        change = self.feed_forward(self.feed_forward_residual.before(states), shared.mask)
-        states = self.feed_forward_residual.after(states, change.states)
-        return EncoderLayerOutput(states, attention, change.routing)
-
-
-class TransformerEncoder(nn.Module):
-    """Stack of encoder layers. `norm` follows the last layer: a layer norm if norms come before
-    sublayers, else the identity."""
-
-    def __init__(
-        self,
-        embedder: Embedder,
-        layers: Sequence[EncoderLayer],
-        norm: nn.Module,
-        span: Span | None = None,
-    ) -> None:
-        """`span` is the attention span of each position, by default the whole source."""
-        super().__init__()
-        self.span = span or FullSpan()
-        self.embedder = embedder
-        self.layers = cast(Sequence[EncoderLayer], nn.ModuleList(layers))
-        self.norm = norm
-
-    def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
-        """Return the embeddings and the states of every layer, the last after the norm."""
-        positions = range(source.inputs.size(1))
-        mask = none_if_full(source.mask)
-        rotate = self.embedder.rotation(positions)
-        states = [self.embedder(source.inputs, positions)]
-        visible = self.span.bidirectional_mask(None if mask is None else padding(mask), states[0])
-        shared = EncoderArguments(mask, visible, rotate, need_weights)
-        outputs: list[EncoderLayerOutput] = []
-        for layer in self.layers:
-            outputs.append(layer(states[-1], shared))
-            states.append(outputs[-1].states)
-        states[-1] = self.norm(states[-1])
-        routings = [output.routing for output in outputs]
-        attention = _blocks("encoder", [output.attention for output in outputs])
-        if need_weights:
-            attention += blocks_of_gates("encoder_experts", routings)
-        return Encoded(
-            tuple(states),
-            source.mask,
-            attention=attention,
-            penalties=penalties_of_balance(routings),
-            measures=measures_of_load("encoder_load", routings),
-        )
 
 
 @dataclass(frozen=True)
@@ -322,6 +222,13 @@ class TransformerDecoder(nn.Module):
             measures_of_load("decoder_load", routings),
         )
 
+    def folded(self) -> nn.Module:
+        """Return a decoder whose steps are computed in C++, or this one if a part of it has no
+        kernel."""
+        from regard.models.transformer.native import NativeTransformerDecoder, has_kernels
+
+        return NativeTransformerDecoder(self) if has_kernels(self) else self
+
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
@@ -380,8 +287,8 @@ def _attention(
     """Return the attention blocks of all layers and the gate values of experts, if weights were
     requested. With `slots`, gather the self-attention to each hypothesis's own slots, so that the
     source axis counts its positions."""
-    cross_attention = _blocks(kind, [output.cross_attention for output in outputs])
-    self_attention = _blocks("decoder", [output.self_attention for output in outputs])
+    cross_attention = blocks_of_layers(kind, [output.cross_attention for output in outputs])
+    self_attention = blocks_of_layers("decoder", [output.self_attention for output in outputs])
     if not self_attention:
         return cross_attention
     experts = blocks_of_gates("decoder_experts", [output.routing for output in outputs])
@@ -392,12 +299,3 @@ def _attention(
     scores = None if block.scores is None else block.scores.gather(4, index)
     block = AttentionBlock("decoder", block.weights.gather(4, index), scores)
     return (*cross_attention, block, *experts)
-
-
-def _blocks(kind: AttentionKind, layers: list[MultiHeadOutput]) -> tuple[AttentionBlock, ...]:
-    """Return one block of all layers; none if weights were not requested."""
-    weights = [layer.weights for layer in layers if layer.weights is not None]
-    scores = [layer.scores for layer in layers if layer.scores is not None]
-    if not weights:
-        return ()
-    return (AttentionBlock(kind, torch.stack(weights, dim=1), torch.stack(scores, dim=1)),)

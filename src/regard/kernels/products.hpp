@@ -1,0 +1,99 @@
+// Products of some rows with a packed weight, for a search: few rows, and the same weight at every step.
+//
+//   y = activation(x W^T + b) + z
+//
+// A packed weight has panels of PANEL columns. In a panel, the numbers of an input lie side by side:
+//
+//   W^T     w00 w01 .. | w0P ..        panel 0    w00 w01 .. w10 w11 .. w20 w21 ..
+//           w10 w11 .. | w1P ..        panel 1    w0P ..     w1P ..
+//
+// so a panel is read once, in order, for HEIGHT rows at a time, whose sums stay in registers. Each sum
+// is taken in the order of the inputs: a row has the same result in a product of any number of rows.
+#pragma once
+
+#include "gates.hpp"
+#include "step.hpp"
+
+namespace {
+
+constexpr int PANEL = 2 * LANES;
+constexpr int HEIGHT = LANES == 16 ? 12 : LANES == 8 ? 6 : 6;  // 2 sums a row, in 32 or 16 registers
+
+/// erf x, to 2e-7 (Abramowitz and Stegun 1964, eq. 7.1.26).
+inline Vector error_function(Vector x) {
+  const Vector size = absolute(x), t = 1.0f / (1.0f + 0.3275911f * size);
+  Vector series = same(1.061405429f);
+  series = series * t - 1.453152027f;
+  series = series * t + 1.421413741f;
+  series = series * t - 0.284496736f;
+  series = series * t + 0.254829592f;
+  const Vector found = 1.0f - series * t * power_below(-size * size);
+  return x < 0.0f ? -found : found;
+}
+
+inline Vector activated(Vector x, Index activation) {
+  switch (activation) {
+    case RELU: return x < 0.0f ? Vector{} : x;
+    case GELU: return 0.5f * x * (1.0f + error_function(x * 0.707106781f));
+    default: return x;
+  }
+}
+
+/// `rows` rows and one panel.
+template <int rows>
+inline void multiply(const Product& p, const float* panel, Index row, Index column) {
+  const float* x = p.x + row * p.x_step;
+  Vector sums[rows][2];
+  for (int i = 0; i < rows; ++i) sums[i][0] = sums[i][1] = Vector{};
+  for (Index k = 0; k < p.weight->inner; ++k, panel += PANEL) {
+    const Vector left = load(panel), right = load(panel + LANES);
+    for (int i = 0; i < rows; ++i) {
+      const Vector input = same(x[i * p.x_step + k]);
+      sums[i][0] += input * left;
+      sums[i][1] += input * right;
+    }
+  }
+  const Packed& weight = *p.weight;
+  for (int half = 0; half < 2; ++half) {
+    const Index place = column + half * LANES;
+    if (place >= weight.columns) break;
+    const int count = lanes_from(place, weight.columns);
+    const Vector bias = load(weight.bias + place, count);
+    for (int i = 0; i < rows; ++i) {
+      const Index at = (row + i) * weight.columns + place;
+      Vector y = activated(sums[i][half] + bias, p.activation);
+      if (p.z) y += load(p.z + at, count);
+      store(p.y + at, y, count);
+    }
+  }
+}
+
+template <int... rows>
+inline void multiply_some(const Product& p, const float* panel, Index row, Index column, Index count,
+                          std::integer_sequence<int, rows...>) {
+  (void)((count == rows + 1 && (multiply<rows + 1>(p, panel, row, column), true)) || ...);
+}
+
+/// All rows and the panels from `first` to before `end`. Blocks of rows have nearly equal heights.
+void multiply(const Product& p, Index first, Index end) {
+  const Index blocks = (p.rows + HEIGHT - 1) / HEIGHT;
+  for (Index i = first; i < end; ++i) {
+    const float* panel = p.weight->panels + i * p.weight->inner * PANEL;
+    Index row = 0;
+    for (Index block = 0; block < blocks; ++block) {
+      const Index count = (p.rows - row) / (blocks - block);
+      multiply_some(p, panel, row, i * PANEL, count, std::make_integer_sequence<int, HEIGHT>{});
+      row += count;
+    }
+  }
+}
+
+/// Write the panels of a weight "columns x inner", with zeros after the last column.
+void pack(const float* weight, Index columns, Index inner, float* panels) {
+  for (Index first = 0; first < columns; first += PANEL)
+    for (Index k = 0; k < inner; ++k)
+      for (Index lane = 0; lane < PANEL; ++lane)
+        *panels++ = first + lane < columns ? weight[(first + lane) * inner + k] : 0;
+}
+
+}  // namespace

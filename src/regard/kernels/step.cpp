@@ -1,0 +1,161 @@
+// Products with packed weights, and a step of a Transformer's decoder:
+//
+//   y = y + self-attention(norm(y))
+//   y = y + cross-attention(norm(y), memory)
+//   y = y + W2 activation(W1 norm(y))                 in every layer; or each norm after its sum
+//
+// The reference is `DecoderLayer` in models/transformer.py. Every part writes only its own rows.
+#include <cstring>
+
+#include "sizes.hpp"
+#include "threads.hpp"
+
+namespace {
+
+constexpr Index WORTH_SHARING = 1 << 20;  // multiplications that take longer than waking a thread
+
+void multiply_all(const Product& product) {
+  const Packed& weight = *product.weight;
+  const Index panel = 2 * weight.lanes, panels = (weight.columns + panel - 1) / panel;
+  const Index each = 8, tasks = (panels + each - 1) / each;
+  const bool is_small = product.rows * weight.columns * weight.inner < WORTH_SHARING;
+  if (is_small || product.threads < 2) return in_use().multiply(product, 0, panels);
+  share_out(tasks, 0, product.threads, [&](Index task, float*) {
+    const Index first = task * each, end = first + each;
+    in_use().multiply(product, first, end < panels ? end : panels);
+  });
+}
+
+/// The arrays of a step, in rows of its room.
+class Layers {
+ public:
+  explicit Layers(const DecoderStep& step)
+      : step_(step), rows_(step.sentences * step.hypotheses), size_(step.size),
+        normed_(step.room), projected_(normed_ + rows_ * size_), hidden_(projected_) {}
+
+  void run() const {
+    for (Index i = 0; i < step_.layers; ++i) {
+      const DecoderLayer& layer = step_.layer[i];
+      multiply(layer.projection, before(layer.self_norm), projected_);
+      append(i);
+      attend_to_tokens(i);
+      after(layer.self_norm, layer.self_output, normed_);
+      multiply(layer.query, before(layer.cross_norm), projected_);
+      attend_to_source(i);
+      after(layer.cross_norm, layer.cross_output, normed_);
+      multiply(layer.inner, before(layer.feed_forward_norm), hidden_, step_.activation);
+      after(layer.feed_forward_norm, layer.outer, hidden_);
+    }
+    if (step_.last.weight) normalise(step_.last, step_.states, step_.states);
+  }
+
+ private:
+  /// Input of a sublayer.
+  const float* before(const Norm& norm) const {
+    if (!step_.norm_first) return step_.states;
+    normalise(norm, step_.states, normed_);
+    return normed_;
+  }
+
+  /// Add the output of a sublayer to the states.
+  void after(const Norm& norm, const Packed& weight, const float* inputs) const {
+    multiply(weight, inputs, step_.states, NONE, step_.states);
+    if (!step_.norm_first) normalise(norm, step_.states, step_.states);
+  }
+
+  void multiply(const Packed& weight, const float* x, float* y, Index activation = NONE,
+                const float* z = nullptr) const {
+    multiply_all({&weight, x, y, z, rows_, weight.inner, activation, step_.threads, {}});
+  }
+
+  void normalise(const Norm& norm, const float* x, float* y) const {
+    for (Index row = 0; row < rows_; ++row)
+      in_use().normalise(norm, x + row * size_, y + row * size_, size_);
+  }
+
+  float* cached(Index layer, Index which, Index sentence) const {
+    return step_.cache + ((layer * 2 + which) * step_.sentences + sentence) * step_.capacity * size_;
+  }
+
+  /// Write the new keys and values to the cache; rotate queries and keys.
+  void append(Index layer) const {
+    const Index part = size_ / step_.heads;
+    for (Index row = 0; row < rows_; ++row) {
+      float* query = projected_ + row * 3 * size_;
+      const Index sentence = row / step_.hypotheses;
+      const Index place = (step_.filled + row % step_.hypotheses) * size_;
+      if (step_.cosines)
+        for (Index head = 0; head < 2 * step_.heads; ++head)
+          in_use().rotate(query + head * part, step_.cosines, step_.sines, part);
+      for (Index which = 0; which < 2; ++which)
+        std::memcpy(cached(layer, which, sentence) + place, query + (1 + which) * size_,
+                    sizeof(float) * size_);
+    }
+  }
+
+  void attend_to_tokens(Index layer) const {
+    attend(step_.positions, [&](Index row) {
+      const Index sentence = row / step_.hypotheses;
+      return Heads{projected_ + row * 3 * size_, cached(layer, 0, sentence), cached(layer, 1, sentence),
+                   normed_ + row * size_, step_.slots + row * step_.positions, nullptr,
+                   step_.heads, size_ / step_.heads, step_.positions, size_, step_.self_scale};
+    });
+  }
+
+  void attend_to_source(Index layer) const {
+    attend(step_.source, [&](Index row) {
+      const Index sentence = row / step_.hypotheses, of_sentence = step_.source * size_;
+      const float* keys = step_.memory + (layer * 2 * step_.sentences + sentence) * of_sentence;
+      return Heads{projected_ + row * size_, keys, keys + step_.sentences * of_sentence,
+                   normed_ + row * size_, nullptr,
+                   step_.mask ? step_.mask + sentence * step_.source : nullptr,
+                   step_.heads, size_ / step_.heads, step_.source, size_, step_.cross_scale};
+    });
+  }
+
+  template <typename HeadsOf>
+  void attend(Index positions, const HeadsOf& heads_of) const {
+    const Index threads = rows_ * positions * size_ < WORTH_SHARING ? 1 : step_.threads;
+    share_out(rows_, positions + MAX_LANES, threads, [&](Index row, float* weights) {
+      in_use().attend_to_positions(heads_of(row), weights);
+    });
+  }
+
+  const DecoderStep& step_;
+  const Index rows_, size_;
+  float *const normed_, *const projected_, *const hidden_;
+};
+
+}  // namespace
+
+/// Numbers of the panels of a weight in the instruction set in use; 0 for impossible sizes.
+EXPORTED Index regard_panel_numbers(Index columns, Index inner) {
+  const Index panel = 2 * in_use().lanes;
+  const Index bytes = dense(sizeof(float), {columns, inner}) < 0
+                          ? -1
+                          : dense(sizeof(float), {(columns + panel - 1) / panel, panel, inner});
+  return bytes < 0 ? 0 : bytes / Index(sizeof(float));
+}
+
+EXPORTED int regard_pack(const float* weight, Index bytes, const Packed* packed) {
+  if (!fits(*packed) || !holds(weight, bytes, dense(sizeof(float), {packed->columns, packed->inner})))
+    return WRONG_SIZES;
+  in_use().pack(weight, packed->columns, packed->inner, const_cast<float*>(packed->panels));
+  return 0;
+}
+
+EXPORTED int regard_multiply(const Product* product) try {
+  if (!fits(*product)) return WRONG_SIZES;
+  multiply_all(*product);
+  return 0;
+} catch (const std::bad_alloc&) {
+  return OUT_OF_MEMORY;
+}
+
+EXPORTED int regard_decoder_step(const DecoderStep* step) try {
+  if (!fits(*step)) return WRONG_SIZES;
+  Layers(*step).run();
+  return 0;
+} catch (const std::bad_alloc&) {
+  return OUT_OF_MEMORY;
+}

@@ -1,0 +1,73 @@
+// A step of a Transformer's decoder: structures, and the kernels that each instruction set has of it.
+// models/native_transformer.py has the same structures.
+#pragma once
+
+#include "numbers.hpp"
+
+enum Activation : Index { NONE, RELU, GELU };
+
+/// Weight of a linear layer in panels of one instruction set (products.hpp), and its bias.
+struct Packed {
+  const float* panels;
+  const float* bias;  // of each column
+  Index columns, inner, lanes;
+  Index bytes[2];  // of the panels and the bias
+};
+
+/// y = activation(x W^T + b) + z.
+struct Product {
+  const Packed* weight;
+  const float* x;  // rows x inner
+  float* y;        // rows x columns
+  const float* z;  // like y; or null; may be y
+  Index rows, x_step, activation, threads;
+  Index bytes[3];  // of x, y and z; 0 for null
+};
+
+/// Weight and bias of a layer norm; null weights: the identity.
+struct Norm {
+  const float* weight;
+  const float* bias;
+  float epsilon;
+  Index bytes[2];
+};
+
+/// Queries of the heads of some hypotheses, and keys and values of their sentences.
+struct Heads {
+  const float* queries;  // of a hypothesis, each of `heads` x `part` numbers
+  const float* keys;     // of a sentence, each of `step` numbers
+  const float* values;
+  float* contexts;            // heads x part
+  const Index* slots;         // positions to attend to, or null: the first `count`
+  const std::uint8_t* mask;   // of each position, or null
+  Index heads, part, count, step;
+  float scale;
+};
+
+struct DecoderLayer {
+  Packed projection, self_output, query, cross_output, inner, outer;
+  Norm self_norm, cross_norm, feed_forward_norm;
+};
+
+/// All layers for one token of every hypothesis. `rows` are sentences x hypotheses.
+struct DecoderStep {
+  Index sentences, hypotheses, layers, heads, size, inner, positions, filled, capacity, source,
+      norm_first, activation, threads;
+  const DecoderLayer* layer;
+  float* states;         // rows x size: embeddings, then features
+  float* cache;          // layers x 2 x sentences x capacity x size: keys and values of the tokens
+  const float* memory;   // layers x 2 x sentences x source x size: keys and values of the source
+  const Index* slots;    // rows x positions: cache positions that a hypothesis attends to
+  const std::uint8_t* mask;  // sentences x source: positions to attend to, or null
+  const float* cosines;  // of a head's numbers at this position, or null: no rotation
+  const float* sines;
+  float* room;           // rows x (inner + 4 size)
+  Norm last;
+  float self_scale, cross_scale;
+  Index bytes[8];  // of each array from `states` to `room`
+};
+
+inline Index panel_numbers(const Packed& weight) {
+  const Index panel = 2 * weight.lanes;
+  return (weight.columns + panel - 1) / panel * panel * weight.inner;
+}

@@ -1,0 +1,18 @@
+"""The Transformer (Vaswani et al. 2017): encoder, decoder, and the decoder's steps in C++.
+
+The heads may use any score of `attention`. Positions are added to embeddings, or rotate queries and
+keys."""
+
+from regard.models.transformer.decoder import DecoderArguments, DecoderLayer, TransformerDecoder
+from regard.models.transformer.encoder import EncoderArguments, EncoderLayer, TransformerEncoder
+from regard.models.transformer.native import NativeTransformerDecoder
+
+__all__ = [
+    "DecoderArguments",
+    "DecoderLayer",
+    "EncoderArguments",
+    "EncoderLayer",
+    "NativeTransformerDecoder",
+    "TransformerDecoder",
+    "TransformerEncoder",
+]

@@ -1,0 +1,399 @@
+"""Steps of the Transformer's decoder in C++ (`regard/kernels/step.cpp`), for a search on a CPU in
+float32. A step is one call, where `TransformerDecoder` makes a call of PyTorch for each of its
+parts; for few sentences these calls take most of the time.
+
+    cache    layer x (key, value) x sentence x slot x size        tokens of all hypotheses
+    memory   layer x (key, value) x sentence x source x size      the source, projected once
+
+`TransformerDecoder` remains the reference: it computes attention weights, whole targets, and every
+model with a part that has no kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from regard import kernels
+from regard.attention import Attention, KVCache, PreparedHeads, Softmax
+from regard.attention.dot.choose import dot_scale
+from regard.attention.kv_cache import CachedVectors
+from regard.attention.masks import none_if_full, padding
+from regard.attention.multihead import Heads, MultiHeadAttention, MultiHeadSelfAttention
+from regard.attention.scores import Dot, ScaledDot
+from regard.fast_path import are_unchanged, is_exactly, needs_formula
+from regard.layers.feed_forward import FeedForward
+from regard.layers.positions import Learned, Rotary, Sinusoidal
+from regard.layers.residual import PostNorm, PreNorm
+from regard.linear import Linear
+from regard.models.contracts import DecoderOutput, Memory
+from regard.models.memory import single_memory
+from regard.models.transformer.decoder import (
+    DecoderLayer,
+    TransformerDecoder,
+    TransformerState,
+)
+from regard.panels import ACTIVATIONS, Panels, PanelsStructure
+from regard.shapes import Bool, Float, Int, Tensor
+
+MIN_CAPACITY = 64
+"""Minimum number of slots of a new cache."""
+
+
+@kernels.structure("Norm")
+class _Norm(ctypes.Structure):
+    """`Norm` of regard/kernels/step.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("weight", "bias")),
+        ("epsilon", ctypes.c_float),
+        ("bytes", ctypes.c_int64 * 2),
+    ]
+
+    @classmethod
+    def of(cls, norm: nn.Module) -> _Norm:
+        if not isinstance(norm, nn.LayerNorm):
+            return cls()
+        addresses, sizes = kernels.places(norm.weight, norm.bias)
+        return cls(*addresses, norm.eps, sizes)
+
+
+@kernels.structure("DecoderLayer")
+class _Layer(ctypes.Structure):
+    """`DecoderLayer` of regard/kernels/step.hpp."""
+
+    _fields_ = [
+        *((name, PanelsStructure) for name in ("projection", "self_output", "query")),
+        *((name, PanelsStructure) for name in ("cross_output", "inner", "outer")),
+        *((name, _Norm) for name in ("self_norm", "cross_norm", "feed_forward_norm")),
+    ]
+
+
+@kernels.structure("DecoderStep")
+class _Step(ctypes.Structure):
+    """`DecoderStep` of regard/kernels/step.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("sentences", "hypotheses", "layers", "heads")),
+        *((name, ctypes.c_int64) for name in ("size", "inner", "positions", "filled")),
+        *((name, ctypes.c_int64) for name in ("capacity", "source", "norm_first")),
+        *((name, ctypes.c_int64) for name in ("activation", "threads")),
+        *((name, ctypes.c_void_p) for name in ("layer", "states", "cache", "memory", "slots")),
+        *((name, ctypes.c_void_p) for name in ("mask", "cosines", "sines", "room")),
+        ("last", _Norm),
+        *((name, ctypes.c_float) for name in ("self_scale", "cross_scale")),
+        ("bytes", ctypes.c_int64 * 8),
+    ]
+
+
+@dataclass
+class _Cache:
+    """Keys and values of all layers, with room for more; the first `filled` slots are in use."""
+
+    rows: Float[Tensor, "layer 2 batch capacity size"]
+    filled: int
+
+
+@dataclass(frozen=True)
+class NativeState:
+    """Keys and values of the source and of the tokens before, and the slots of each hypothesis. As
+    in `TransformerState`, states share a cache until one of them needs a slot that another uses."""
+
+    memory: Float[Tensor, "layer 2 batch source size"]
+    mask: Bool[Tensor, "batch source"] | None
+    cache: _Cache
+    length: int
+    """Number of slots of this state."""
+    slots: Int[Tensor, "batch hypothesis position"]
+
+    def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> NativeState:
+        index = hypotheses[:, :, None].expand(-1, -1, self.slots.size(2))
+        return replace(self, slots=self.slots.gather(1, index))
+
+    def keep(self, sentences: Int[Tensor, "kept"]) -> NativeState:
+        return NativeState(
+            self.memory.index_select(2, sentences),
+            None if self.mask is None else self.mask[sentences],
+            _Cache(self.cache.rows.index_select(2, sentences), self.length),
+            self.length,
+            self.slots[sentences],
+        )
+
+    def with_new_slots(self) -> NativeState:
+        """Return the state with one more slot for every hypothesis, for its next token."""
+        batch, num_hypotheses, _ = self.slots.shape
+        length = self.length + num_hypotheses
+        new = torch.arange(self.length, length, device="cpu").expand(batch, -1)[:, :, None]
+        cache = self.cache
+        if cache.filled != self.length or length > cache.rows.size(3):
+            shape = list(cache.rows.shape)
+            shape[3] = max(2 * length, MIN_CAPACITY)
+            cache = _Cache(cache.rows.new_empty(shape), self.length)
+            cache.rows[:, :, :, : self.length] = self.cache.rows[:, :, :, : self.length]
+        cache.filled = length
+        return NativeState(
+            self.memory, self.mask, cache, length, torch.cat([self.slots, new], dim=2)
+        )
+
+    def plain(self, num_heads: int) -> TransformerState:
+        """Return the state of the reference."""
+
+        def heads(rows: Tensor) -> Tensor:
+            return rows.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+        memory = tuple(PreparedHeads(*map(heads, layer)) for layer in self.memory)
+        cached = self.cache.rows[:, :, :, : self.length]
+        caches = tuple(
+            KVCache(tuple(CachedVectors.of(heads(rows)) for rows in layer)) for layer in cached
+        )
+        if not self.length:
+            caches = (KVCache(),) * len(cached)
+        mask = None if self.mask is None else padding(self.mask)
+        return TransformerState(memory, mask, caches, self.slots)
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """Weights of all layers in panels. The tensors that `layers` and `last` refer to are kept."""
+
+    layers: Any
+    last: _Norm
+    memory: Panels
+    """Keys and values of the source, of all layers."""
+    projection: Panels
+    inner: int
+    scales: tuple[float, float]
+    kept: list[Panels]
+
+    @classmethod
+    def of(cls, decoder: TransformerDecoder) -> _Weights:
+        layers = list(decoder.layers)
+        kept: list[Panels] = []
+
+        def packed(linear: Linear) -> PanelsStructure:
+            kept.append(_panels(linear))
+            return kept[-1].structure()
+
+        structures = (_Layer * len(layers))(
+            *(
+                _Layer(
+                    packed(layer.self_attention.projection),
+                    packed(layer.self_attention.heads.output),
+                    packed(layer.cross_attention.query),
+                    packed(layer.cross_attention.heads.output),
+                    packed(cast(FeedForward, layer.feed_forward).inner),
+                    packed(cast(FeedForward, layer.feed_forward).outer),
+                    _Norm.of(layer.self_residual.norm),
+                    _Norm.of(layer.cross_residual.norm),
+                    _Norm.of(layer.feed_forward_residual.norm),
+                )
+                for layer in layers
+            )
+        )
+        attention = [layer.cross_attention for layer in layers]
+        parts = [part for each in attention for part in (each.key, each.value)]
+        memory = Panels.of(
+            torch.cat([_dense(part.weight) for part in parts]),
+            torch.cat([part.bias.detach() for part in parts]),
+        )
+        first = layers[0]
+        size = first.self_attention.projection.in_features // first.self_attention.heads.num_heads
+        scales = tuple(
+            cast(float, dot_scale(heads.attention.score, heads.attention.normaliser, size))
+            for heads in (first.self_attention.heads, first.cross_attention.heads)
+        )
+        inner = cast(FeedForward, first.feed_forward).inner.out_features
+        projection = _panels(decoder.projection)
+        last = _Norm.of(decoder.norm)
+        return cls(structures, last, memory, projection, inner, cast(Any, scales), kept)
+
+
+def _dense(weight: Tensor) -> Tensor:
+    return weight.detach().to_dense() if weight.is_mkldnn else weight.detach()
+
+
+def _panels(linear: nn.Linear) -> Panels:
+    return Panels.of(linear.weight, linear.bias)
+
+
+class NativeTransformerDecoder(nn.Module):
+    """Frozen decoder of a Transformer whose steps are computed in C++.
+
+    Weights in panels are made at the first search and are no part of copies and pickles."""
+
+    def __init__(self, decoder: TransformerDecoder) -> None:
+        super().__init__()
+        self.decoder = decoder
+        self._weights: _Weights | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_weights": None}
+
+    @property
+    def num_memories(self) -> int:
+        return self.decoder.num_memories
+
+    @property
+    def projection(self) -> nn.Linear:
+        return self.decoder.projection
+
+    def forward(
+        self,
+        inputs: Int[Tensor, "batch target"],
+        memories: tuple[Memory, ...],
+        *,
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        output: DecoderOutput = self.decoder(inputs, memories, need_weights=need_weights)
+        return output
+
+    def project(
+        self, features: Float[Tensor, "*batch feature"]
+    ) -> Float[Tensor, "*batch vocabulary"]:
+        weights = self._usable_weights(features)
+        if weights is None:
+            return self.decoder.project(features)
+        return weights.projection.product(features)
+
+    def start(self, memories: tuple[Memory, ...]) -> NativeState | TransformerState:
+        memory = single_memory(memories)
+        weights = self._usable_weights(memory.keys)
+        if weights is None or memory.keys is not memory.values:
+            return self.decoder.start(memories)
+        batch, source, _ = memory.keys.shape
+        mask = none_if_full(memory.mask)
+        layers = len(self.decoder.layers)
+        projected = weights.memory.product(memory.keys)
+        size = self.decoder.projection.in_features
+        rows = projected.view(batch, source, layers, 2, size).permute(2, 3, 0, 1, 4)
+        return NativeState(
+            rows.contiguous(),
+            mask,
+            _Cache(projected.new_empty(layers, 2, batch, 0, size), 0),
+            0,
+            torch.empty(batch, 1, 0, dtype=torch.long, device="cpu"),
+        )
+
+    def step(
+        self,
+        tokens: Int[Tensor, "batch hypothesis"],
+        state: NativeState | TransformerState,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[DecoderOutput, NativeState | TransformerState]:
+        decoder = self.decoder
+        if isinstance(state, NativeState):
+            weights = None if need_weights else self._usable_weights(state.memory)
+            if weights is not None:
+                return self._step(weights, tokens, state)
+            state = state.plain(decoder.layers[0].self_attention.heads.num_heads)
+        return decoder.step(tokens, state, need_weights=need_weights)
+
+    def _step(
+        self, weights: _Weights, tokens: Int[Tensor, "batch hypothesis"], state: NativeState
+    ) -> tuple[DecoderOutput, NativeState]:
+        decoder, position = self.decoder, state.slots.size(2)
+        positions, state = range(position, position + 1), state.with_new_slots()
+        states = kernels.dense(decoder.embedder(tokens, positions))
+        batch, num_hypotheses, size = states.shape
+        slots = kernels.dense(decoder.span.visible_slots(state.slots))
+        layer = decoder.layers[0]
+        num_heads = layer.self_attention.heads.num_heads
+        cosines, sines = None, None
+        if isinstance(decoder.embedder.positions, Rotary):
+            like = states.new_empty(1, size // num_heads)
+            cosines, sines = decoder.embedder.positions.cosines_and_sines(positions, like)
+        room = states.new_empty(batch, num_hypotheses, weights.inner + 4 * size)
+        rows = state.cache.rows
+        addresses, sizes = kernels.places(
+            states, rows, state.memory, slots, state.mask, cosines, sines, room
+        )
+        problem = _Step(
+            *(batch, num_hypotheses, len(decoder.layers), num_heads, size, weights.inner),
+            *(slots.size(2), state.length - num_hypotheses, rows.size(3), state.memory.size(3)),
+            is_exactly(layer.self_residual, PreNorm),
+            ACTIVATIONS.index(cast(FeedForward, layer.feed_forward).activation),
+            torch.get_num_threads(),
+            ctypes.addressof(weights.layers),
+            *addresses,
+            weights.last,
+            *weights.scales,
+            sizes,
+        )
+        kernels.call("decoder_step", problem)
+        return DecoderOutput(states), state
+
+    def _usable_weights(self, like: Tensor) -> _Weights | None:
+        """Return the weights in panels if the kernels can compute a step for such inputs."""
+        if like.dtype != torch.float32 or torch.is_grad_enabled() or needs_formula():
+            return None
+        if not like.is_cpu or not kernels.available():
+            return None
+        if self._weights is None or self._weights.projection.lanes != kernels.lanes():
+            self._weights = _Weights.of(self.decoder)
+        return self._weights
+
+
+def has_kernels(decoder: TransformerDecoder) -> bool:
+    """Whether the kernels compute what every part of a decoder computes."""
+    layers = list(decoder.layers)
+    return bool(
+        layers
+        and is_exactly(decoder, TransformerDecoder)
+        and are_unchanged(decoder)
+        and is_exactly(decoder.norm, nn.LayerNorm, nn.Identity)
+        and is_exactly(decoder.projection, Linear)
+        and is_exactly(decoder.embedder.positions, Sinusoidal, Learned, Rotary)
+        and all(type(part) in types for layer in layers for part, types in _parts(layer))
+        and all(map(_is_uniform, layers))
+        and len(set(map(_settings, layers))) == 1
+    )
+
+
+def _parts(layer: DecoderLayer) -> Iterator[tuple[object, tuple[type, ...]]]:
+    """Parts of a layer, with the classes that the kernels compute."""
+    yield layer, (DecoderLayer,)
+    yield layer.self_attention, (MultiHeadSelfAttention,)
+    yield layer.cross_attention, (MultiHeadAttention,)
+    yield layer.feed_forward, (FeedForward,)
+    for residual in (layer.self_residual, layer.cross_residual, layer.feed_forward_residual):
+        yield residual, (PreNorm, PostNorm)
+        yield residual.norm, (nn.LayerNorm,)
+    for heads in (layer.self_attention.heads, layer.cross_attention.heads):
+        yield heads, (Heads,)
+        yield heads.attention, (Attention,)
+        yield heads.attention.score, (Dot, ScaledDot)
+        yield heads.attention.normaliser, (Softmax,)
+    for module in layer.modules():
+        if isinstance(module, nn.Linear):
+            yield module, (Linear,)
+
+
+def _settings(layer: DecoderLayer) -> tuple[object, ...]:
+    """Settings that all layers must share."""
+    heads = layer.self_attention.heads, layer.cross_attention.heads
+    feed_forward = cast(FeedForward, layer.feed_forward)
+    return (
+        *(each.num_heads for each in heads),
+        *(type(each.attention.score) for each in heads),
+        *(cast(Softmax, each.attention.normaliser).temperature for each in heads),
+        feed_forward.activation,
+        feed_forward.inner.out_features,
+        type(layer.self_residual),
+    )
+
+
+def _is_uniform(layer: DecoderLayer) -> bool:
+    """Whether the parts of a layer agree on what the kernels have one number for."""
+    residuals = (layer.self_residual, layer.cross_residual, layer.feed_forward_residual)
+    attention = layer.cross_attention
+    return (
+        len(set(map(type, residuals))) == 1
+        and layer.self_attention.heads.num_heads == attention.heads.num_heads
+        and attention.key.in_features == attention.value.in_features
+    )
