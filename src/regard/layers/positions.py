@@ -106,7 +106,7 @@ class Rotary(nn.Module):
 
     def cosines_and_sines(
         self, positions: range, like: Float[Tensor, "*batch position part"]
-    ) -> tuple[Float[Tensor, "position part"], Float[Tensor, "position part"]]:
+    ) -> tuple[Float[Tensor, "row part"], Float[Tensor, "row part"]]:
         """Return the cosine and the sine of the angle of each number at these positions, for
         vectors of this size, type and device."""
         length = _table_length(positions)
