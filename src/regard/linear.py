@@ -5,7 +5,8 @@ oneDNN takes half the time. PyTorch computes bfloat16 products with oneDNN, but 
 bias to every row of the result. Small products and other devices are left to PyTorch.
 
 oneDNN reorders a weight matrix at every call. For few rows this takes most of the time, so `freeze`
-packs the weights of a model for inference once. oneDNN also compiles a kernel for every number of
+packs the weights of a model for inference once: in float32 in panels, for the kernels of this
+package (`panels.py`), otherwise for oneDNN. oneDNN also compiles a kernel for every number of
 rows, so callers round their numbers of rows with `round_rows_up` and `round_rows_down`.
 """
 
@@ -24,8 +25,9 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from regard import instruction_set
+from regard import instruction_set, kernels
 from regard.fast_path import is_cast, is_exactly, needs_formula
+from regard.panels import Panels
 from regard.shapes import Float, Tensor
 
 log = logging.getLogger(__name__)
@@ -166,30 +168,52 @@ def _fold(model: nn.Module) -> None:
 
 
 class PackedWeight(nn.Parameter):
-    """Matrix in oneDNN's memory layout, which PyTorch can neither copy nor pickle. Copies and
-    pickles are made from the plain matrix, which is then packed again."""
+    """Matrix in the memory layout of a product: in panels, or in oneDNN's layout. Only products may
+    read it; for other code its numbers are NaN, or an error. Copies and pickles are made from the
+    plain matrix, which is then packed again."""
+
+    panels: Panels | None
+
+    def plain(self) -> nn.Parameter:
+        """Return the plain matrix."""
+        matrix = self.detach().to_dense() if self.panels is None else self.panels.plain()
+        return nn.Parameter(matrix, requires_grad=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> nn.Parameter:
-        return memo.setdefault(id(self), _packed(_plain(self)))
+        return memo.setdefault(id(self), _packed(self.plain()))
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
-        return _packed, (_plain(self),)
-
-
-def _plain(weight: Tensor) -> nn.Parameter:
-    return nn.Parameter(weight.detach().to_dense(), requires_grad=False)
+        return _packed, (self.plain(),)
 
 
 def _packed(weight: nn.Parameter) -> nn.Parameter:
-    if not _suits(weight.device, weight.dtype) or is_packed(weight):
+    if is_packed(weight) or weight.device.type != "cpu":
         return weight
-    matrix = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), PACKED_FOR)
-    return PackedWeight(matrix, requires_grad=False)
+    panels = None
+    if weight.dtype == torch.float32 and kernels.available():
+        panels = Panels.of(weight)
+        matrix = torch.full((1, 1), torch.nan, device="cpu").expand(weight.shape)  # the shape alone
+    elif _suits(weight.device, weight.dtype):
+        matrix = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), PACKED_FOR)
+    else:
+        return weight
+    packed = PackedWeight(matrix, requires_grad=False)
+    packed.panels = panels
+    return packed
 
 
 def is_packed(weight: Tensor) -> bool:
-    """Whether a weight is in oneDNN's memory layout, so that only products may read it."""
-    return bool(weight.is_mkldnn)
+    """Whether a weight is in the memory layout of a product, so that only products may read it."""
+    return type(weight) is PackedWeight
+
+
+def panels_of(weight: Tensor) -> Panels:
+    """Return a weight in panels, of the instruction set in use."""
+    if isinstance(weight, PackedWeight):
+        if weight.panels is None or weight.panels.lanes != kernels.lanes():
+            return Panels.of(weight.plain())
+        return weight.panels
+    return Panels.of(weight)
 
 
 def round_rows_up(num_rows: int, multiple: int) -> int:
@@ -236,7 +260,9 @@ def batch_matmul(
 
 
 def _one_call(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return oneDNN's product, without a fused activation."""
+    """Return the product with a packed weight, or oneDNN's product with a plain one."""
+    if isinstance(weight, PackedWeight) and weight.panels is not None:
+        return panels_of(weight).product(inputs, bias)
     product: Tensor = LINEAR(inputs, weight, bias, "none", [], "")
     return product
 

@@ -46,70 +46,60 @@ class _Product(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Panels:
-    """Weight "column inner" in panels, for the instruction set in use, and a bias."""
+    """Weight "column inner" in panels of one instruction set."""
 
     numbers: Float[Tensor, "_"]
-    bias: Float[Tensor, "column"]
     columns: int
     inner: int
     lanes: int
 
     @classmethod
-    def of(
-        cls, weight: Float[Tensor, "column inner"], bias: Float[Tensor, "column"] | None
-    ) -> Panels:
-        """Pack a weight. ValueError if it or the bias is not in float32 on a CPU."""
-        weight = weight.detach()
-        weight = kernels.dense(weight.to_dense() if weight.is_mkldnn else weight)
-        bias = weight.new_zeros(len(weight)) if bias is None else kernels.dense(bias.detach())
-        if not weight.dtype == bias.dtype == torch.float32 or weight.device.type != "cpu":
+    def of(cls, weight: Float[Tensor, "column inner"]) -> Panels:
+        """Pack a weight for the instruction set in use. ValueError if it is not a matrix in float32
+        on a CPU."""
+        if weight.dim() != 2 or weight.dtype != torch.float32 or not weight.is_cpu:
             raise ValueError(
-                f"weight and bias: expected float32 on cpu, got {weight.dtype} and {bias.dtype} on "
-                f"{weight.device}"
+                f"weight: expected a matrix of float32 on cpu, got {tuple(weight.shape)} of "
+                f"{weight.dtype} on {weight.device}"
             )
-        if bias.shape != (len(weight),):
-            raise ValueError(f"bias: expected {len(weight)} numbers, got {tuple(bias.shape)}")
+        weight = kernels.dense(weight.detach())
         columns, inner = weight.shape
         panel = 2 * kernels.lanes()
         numbers = _aligned(-(-columns // panel) * panel * inner)
-        panels = cls(numbers, bias, columns, inner, kernels.lanes())
-        kernels.call("pack", kernels.place(weight), weight.nbytes, panels.structure())
+        panels = cls(numbers, columns, inner, kernels.lanes())
+        kernels.call("pack", kernels.place(weight), weight.nbytes, panels.structure(None))
         return panels
 
-    def structure(self) -> PanelsStructure:
-        """Return addresses and sizes, for a kernel. The panels must outlive it."""
-        return PanelsStructure(
-            kernels.place(self.numbers),
-            kernels.place(self.bias),
-            self.columns,
-            self.inner,
-            self.lanes,
-            (self.numbers.nbytes, self.bias.nbytes),
-        )
+    def plain(self) -> Float[Tensor, "column inner"]:
+        """Return the weight as a plain matrix."""
+        panels = self.numbers.view(-1, self.inner, 2 * self.lanes)
+        return panels.transpose(1, 2).reshape(-1, self.inner)[: self.columns].clone()
+
+    def structure(self, bias: Float[Tensor, "column"] | None) -> PanelsStructure:
+        """Return addresses and sizes, for a kernel. The panels and the bias must outlive it."""
+        addresses, sizes = kernels.places(self.numbers, bias)
+        return PanelsStructure(*addresses, self.columns, self.inner, self.lanes, sizes)
 
     def product(
         self,
         inputs: Float[Tensor, "*batch inner"],
+        bias: Float[Tensor, "column"] | None = None,
         activation: ActivationName = "none",
         add: Float[Tensor, "*batch column"] | None = None,
     ) -> Float[Tensor, "*batch column"]:
         """Return activation(inputs @ weight.T + bias) + add, without gradients. ValueError for
-        shapes, types or devices that do not fit."""
-        rows = kernels.dense(inputs.reshape(math.prod(inputs.shape[:-1]), inputs.size(-1)))
-        output = rows.new_empty(len(rows), self.columns)
-        if rows.size(1) != self.inner or rows.dtype != torch.float32:
-            raise ValueError(
-                f"inputs: expected {self.inner} numbers of float32 in the last axis, got "
-                f"{inputs.size(-1)} of {inputs.dtype}"
-            )
+        shapes, types or devices that do not fit, and for panels of another instruction set."""
         shape = (*inputs.shape[:-1], self.columns)
+        _check("inputs", inputs, (*inputs.shape[:-1], self.inner))
+        rows = kernels.dense(inputs).view(math.prod(inputs.shape[:-1]), self.inner)
+        if bias is not None:
+            _check("bias", bias, (self.columns,))
+            bias = kernels.dense(bias)
         if add is not None:
-            if add.shape != shape or add.dtype != torch.float32:
-                raise ValueError(
-                    f"add: expected {shape} of float32, got {tuple(add.shape)} of {add.dtype}"
-                )
+            _check("add", add, shape)
             add = kernels.dense(add)
-        weight = self.structure()
+        output = rows.new_empty(shape)
+        weight = self.structure(bias)
         addresses, sizes = kernels.places(rows, output, add)
         problem = _Product(
             ctypes.addressof(weight),
@@ -121,7 +111,15 @@ class Panels:
             sizes,
         )
         kernels.call("multiply", problem)
-        return output.view(shape)
+        return output
+
+
+def _check(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    if tensor.shape != shape or tensor.dtype != torch.float32 or not tensor.is_cpu:
+        raise ValueError(
+            f"{name}: expected {shape} of float32 on cpu, got {tuple(tensor.shape)} of "
+            f"{tensor.dtype} on {tensor.device}"
+        )
 
 
 def _aligned(count: int) -> Float[Tensor, "_"]:

@@ -46,7 +46,6 @@ _FUNCTIONS = {
     "attend": [_POINTER, _NUMBER],
     "drop": [_POINTER],
     "candidates": [_POINTER],
-    "panel_numbers": [_NUMBER, _NUMBER],
     "pack": [_POINTER, _NUMBER, _POINTER],
     "multiply": [_POINTER],
     "decoder_step": [_POINTER],

@@ -58,7 +58,7 @@ inline void multiply(const Product& p, const float* panel, Index row, Index colu
     const Index place = column + half * LANES;
     if (place >= weight.columns) break;
     const int count = lanes_from(place, weight.columns);
-    const Vector bias = load(weight.bias + place, count);
+    const Vector bias = weight.bias ? load(weight.bias + place, count) : Vector{};
     for (int i = 0; i < rows; ++i) {
       const Index at = (row + i) * weight.columns + place;
       Vector y = activated(sums[i][half] + bias, p.activation);

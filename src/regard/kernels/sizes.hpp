@@ -165,7 +165,7 @@ inline bool fits(const Packed& w) {
   return w.lanes == in_use().lanes && numbers >= 0 && w.columns < INT32_MAX &&
          holds(w.panels, w.bytes[0],
                dense(sizeof(float), {(w.columns + panel - 1) / panel, panel, w.inner})) &&
-         holds(w.bias, w.bytes[1], dense(sizeof(float), {w.columns}));
+         holds_if_there(w.bias, w.bytes[1], dense(sizeof(float), {w.columns}));
 }
 
 inline bool fits(const Packed& w, Index columns, Index inner) {

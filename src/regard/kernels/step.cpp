@@ -128,15 +128,6 @@ class Layers {
 
 }  // namespace
 
-/// Numbers of the panels of a weight in the instruction set in use; 0 for impossible sizes.
-EXPORTED Index regard_panel_numbers(Index columns, Index inner) {
-  const Index panel = 2 * in_use().lanes;
-  const Index bytes = dense(sizeof(float), {columns, inner}) < 0
-                          ? -1
-                          : dense(sizeof(float), {(columns + panel - 1) / panel, panel, inner});
-  return bytes < 0 ? 0 : bytes / Index(sizeof(float));
-}
-
 EXPORTED int regard_pack(const float* weight, Index bytes, const Packed* packed) {
   if (!fits(*packed) || !holds(weight, bytes, dense(sizeof(float), {packed->columns, packed->inner})))
     return WRONG_SIZES;

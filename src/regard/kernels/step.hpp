@@ -9,7 +9,7 @@ enum Activation : Index { NONE, RELU, GELU };
 /// Weight of a linear layer in panels of one instruction set (products.hpp), and its bias.
 struct Packed {
   const float* panels;
-  const float* bias;  // of each column
+  const float* bias;  // of each column, or null
   Index columns, inner, lanes;
   Index bytes[2];  // of the panels and the bias
 };
@@ -66,8 +66,3 @@ struct DecoderStep {
   float self_scale, cross_scale;
   Index bytes[8];  // of each array from `states` to `room`
 };
-
-inline Index panel_numbers(const Packed& weight) {
-  const Index panel = 2 * weight.lanes;
-  return (weight.columns + panel - 1) / panel * panel * weight.inner;
-}

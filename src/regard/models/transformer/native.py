@@ -30,7 +30,7 @@ from regard.fast_path import are_unchanged, is_exactly, needs_formula
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm
-from regard.linear import Linear
+from regard.linear import Linear, PackedWeight, panels_of
 from regard.models.contracts import DecoderOutput, Memory
 from regard.models.memory import single_memory
 from regard.models.transformer.decoder import (
@@ -159,15 +159,17 @@ class NativeState:
 
 @dataclass(frozen=True)
 class _Weights:
-    """Weights of all layers in panels. The tensors that `layers` and `last` refer to are kept."""
+    """Weights of all layers in panels, for one instruction set. `kept` holds the panels that
+    `layers` refers to."""
 
     layers: Any
     last: _Norm
     memory: Panels
-    """Keys and values of the source, of all layers."""
-    projection: Panels
+    """Projections to keys and values of the source, of all layers."""
+    memory_bias: Float[Tensor, "_"]
     inner: int
     scales: tuple[float, float]
+    lanes: int
     kept: list[Panels]
 
     @classmethod
@@ -176,8 +178,8 @@ class _Weights:
         kept: list[Panels] = []
 
         def packed(linear: Linear) -> PanelsStructure:
-            kept.append(_panels(linear))
-            return kept[-1].structure()
+            kept.append(panels_of(linear.weight))
+            return kept[-1].structure(linear.bias)
 
         structures = (_Layer * len(layers))(
             *(
@@ -197,10 +199,8 @@ class _Weights:
         )
         attention = [layer.cross_attention for layer in layers]
         parts = [part for each in attention for part in (each.key, each.value)]
-        memory = Panels.of(
-            torch.cat([_dense(part.weight) for part in parts]),
-            torch.cat([part.bias.detach() for part in parts]),
-        )
+        memory = Panels.of(torch.cat([_plain(part.weight) for part in parts]))
+        memory_bias = torch.cat([part.bias for part in parts])
         first = layers[0]
         size = first.self_attention.projection.in_features // first.self_attention.heads.num_heads
         scales = tuple(
@@ -208,17 +208,12 @@ class _Weights:
             for heads in (first.self_attention.heads, first.cross_attention.heads)
         )
         inner = cast(FeedForward, first.feed_forward).inner.out_features
-        projection = _panels(decoder.projection)
-        last = _Norm.of(decoder.norm)
-        return cls(structures, last, memory, projection, inner, cast(Any, scales), kept)
+        last, lanes = _Norm.of(decoder.norm), kernels.lanes()
+        return cls(structures, last, memory, memory_bias, inner, cast(Any, scales), lanes, kept)
 
 
-def _dense(weight: Tensor) -> Tensor:
-    return weight.detach().to_dense() if weight.is_mkldnn else weight.detach()
-
-
-def _panels(linear: nn.Linear) -> Panels:
-    return Panels.of(linear.weight, linear.bias)
+def _plain(weight: Tensor) -> Tensor:
+    return weight.plain() if isinstance(weight, PackedWeight) else weight
 
 
 class NativeTransformerDecoder(nn.Module):
@@ -255,10 +250,7 @@ class NativeTransformerDecoder(nn.Module):
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
-        weights = self._usable_weights(features)
-        if weights is None:
-            return self.decoder.project(features)
-        return weights.projection.product(features)
+        return self.decoder.project(features)
 
     def start(self, memories: tuple[Memory, ...]) -> NativeState | TransformerState:
         memory = single_memory(memories)
@@ -268,7 +260,7 @@ class NativeTransformerDecoder(nn.Module):
         batch, source, _ = memory.keys.shape
         mask = none_if_full(memory.mask)
         layers = len(self.decoder.layers)
-        projected = weights.memory.product(memory.keys)
+        projected = weights.memory.product(memory.keys, weights.memory_bias)
         size = self.decoder.projection.in_features
         rows = projected.view(batch, source, layers, 2, size).permute(2, 3, 0, 1, 4)
         return NativeState(
@@ -334,7 +326,7 @@ class NativeTransformerDecoder(nn.Module):
             return None
         if not like.is_cpu or not kernels.available():
             return None
-        if self._weights is None or self._weights.projection.lanes != kernels.lanes():
+        if self._weights is None or self._weights.lanes != kernels.lanes():
             self._weights = _Weights.of(self.decoder)
         return self._weights
 
