@@ -60,20 +60,21 @@ class Panels:
         if weight.dim() != 2 or weight.dtype != torch.float32 or not weight.is_cpu:
             raise ValueError(
                 f"weight: expected a matrix of float32 on cpu, got {tuple(weight.shape)} of "
-                f"{weight.dtype} on {weight.device}"
+                f"{_name(weight.dtype)} on {weight.device}"
             )
         weight = kernels.dense(weight.detach())
         columns, inner = weight.shape
         panel = 2 * kernels.lanes()
-        numbers = _aligned(-(-columns // panel) * panel * inner)
+        numbers = _aligned(_num_panels(columns, panel) * panel * inner)
         panels = cls(numbers, columns, inner, kernels.lanes())
         kernels.call("pack", kernels.place(weight), weight.nbytes, panels.structure(None))
         return panels
 
     def plain(self) -> Float[Tensor, "column inner"]:
         """Return the weight as a plain matrix."""
-        panels = self.numbers.view(-1, self.inner, 2 * self.lanes)
-        return panels.transpose(1, 2).reshape(-1, self.inner)[: self.columns].clone()
+        panel = 2 * self.lanes
+        panels = self.numbers.view(_num_panels(self.columns, panel), self.inner, panel)
+        return panels.transpose(1, 2).flatten(0, 1)[: self.columns].clone()
 
     def structure(self, bias: Float[Tensor, "column"] | None) -> PanelsStructure:
         """Return addresses and sizes, for a kernel. The panels and the bias must outlive it."""
@@ -89,14 +90,21 @@ class Panels:
     ) -> Float[Tensor, "*batch column"]:
         """Return activation(inputs @ weight.T + bias) + add, without gradients. ValueError for
         shapes, types or devices that do not fit, and for panels of another instruction set."""
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation: expected one of {ACTIVATIONS}, got {activation!r}")
+        if self.lanes != kernels.lanes():
+            raise ValueError(
+                f"panels of {self.lanes} lanes: the instruction set in use has {kernels.lanes()}; "
+                "pack the weight again"
+            )
         shape = (*inputs.shape[:-1], self.columns)
-        _check("inputs", inputs, (*inputs.shape[:-1], self.inner))
+        check_array("inputs", inputs, (*inputs.shape[:-1], self.inner))
         rows = kernels.dense(inputs).view(math.prod(inputs.shape[:-1]), self.inner)
         if bias is not None:
-            _check("bias", bias, (self.columns,))
+            check_array("bias", bias, (self.columns,))
             bias = kernels.dense(bias)
         if add is not None:
-            _check("add", add, shape)
+            check_array("add", add, shape)
             add = kernels.dense(add)
         output = rows.new_empty(shape)
         weight = self.structure(bias)
@@ -114,12 +122,23 @@ class Panels:
         return output
 
 
-def _check(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
-    if tensor.shape != shape or tensor.dtype != torch.float32 or not tensor.is_cpu:
+def check_array(
+    name: str, tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype = torch.float32
+) -> None:
+    """Check an argument of a kernel. ValueError for another shape, type or device."""
+    if tensor.shape != shape or tensor.dtype != dtype or not tensor.is_cpu:
         raise ValueError(
-            f"{name}: expected {shape} of float32 on cpu, got {tuple(tensor.shape)} of "
-            f"{tensor.dtype} on {tensor.device}"
+            f"{name}: expected {tuple(shape)} of {_name(dtype)} on cpu, got {tuple(tensor.shape)} "
+            f"of {_name(tensor.dtype)} on {tensor.device}"
         )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _num_panels(columns: int, panel: int) -> int:
+    return -(-columns // panel)
 
 
 def _aligned(count: int) -> Float[Tensor, "_"]:

@@ -28,6 +28,9 @@ int regard_cross_entropy_back(const Entropy*, float);
 int regard_attend(const Dots*, Index);
 int regard_drop(const Dropping*);
 int regard_candidates(const Candidates*);
+int regard_pack(const float*, Index, const Packed*);
+int regard_multiply(const Product*);
+int regard_decoder_step(const DecoderStep*);
 }
 
 using Random = std::mt19937;
@@ -39,6 +42,8 @@ int check_cells(Random&);
 int check_dots(Random&);
 int check_dropout(Random&);
 int check_entropy(Random&);
+int check_products(Random&);
+int check_steps(Random&);
 
 constexpr Index THREADS = 4;
 
@@ -99,6 +104,11 @@ inline void must_run(int status) {
 template <typename Number>
 Index bytes(const std::vector<Number>& numbers) {
   return Index(numbers.size() * sizeof(Number));
+}
+
+/// Whether some numbers have the same bits.
+inline bool are_equal(const float* numbers, const float* others, Index count) {
+  return count == 0 || std::memcmp(numbers, others, sizeof(float) * count) == 0;
 }
 
 /// How many wrong calls were refused so far.

@@ -17,7 +17,7 @@
 namespace {
 
 constexpr int PANEL = 2 * LANES;
-constexpr int HEIGHT = LANES == 16 ? 12 : LANES == 8 ? 6 : 6;  // 2 sums a row, in 32 or 16 registers
+constexpr int HEIGHT = LANES == 16 ? 12 : 6;  // 2 sums a row, in 32 or 16 registers
 
 /// erf x, to 2e-7 (Abramowitz and Stegun 1964, eq. 7.1.26).
 inline Vector error_function(Vector x) {

@@ -160,11 +160,21 @@ inline bool fits(const Dots& d, bool back) {
          holds_if_there(d.weights, d.bytes[8], pairs) && holds_if_there(d.scores, d.bytes[9], pairs);
 }
 
+// ------------------------------------------------------------ products with packed weights, and steps
+
+constexpr Index LIMIT = INT32_MAX;  // of each size, so that sums and products of two sizes never overflow
+
+/// Whether all sizes are within the limit.
+inline bool are_possible(std::initializer_list<Index> sizes) {
+  for (Index size : sizes)
+    if (size < 0 || size >= LIMIT) return false;
+  return true;
+}
+
 inline bool fits(const Packed& w) {
-  const Index numbers = dense(sizeof(float), {w.columns, w.inner}), panel = 2 * w.lanes;
-  return w.lanes == in_use().lanes && numbers >= 0 && w.columns < INT32_MAX &&
-         holds(w.panels, w.bytes[0],
-               dense(sizeof(float), {(w.columns + panel - 1) / panel, panel, w.inner})) &&
+  if (w.lanes != in_use().lanes || !are_possible({w.columns, w.inner})) return false;
+  const Index panel = 2 * w.lanes, panels = (w.columns + panel - 1) / panel;
+  return holds(w.panels, w.bytes[0], dense(sizeof(float), {panels, panel, w.inner})) &&
          holds_if_there(w.bias, w.bytes[1], dense(sizeof(float), {w.columns}));
 }
 
@@ -172,11 +182,15 @@ inline bool fits(const Packed& w, Index columns, Index inner) {
   return fits(w) && w.columns == columns && w.inner == inner;
 }
 
+inline bool is_activation(Index name) { return name >= NONE && name <= GELU; }
+
 inline bool fits(const Product& p) {
-  const Index results = dense(sizeof(float), {p.rows, p.weight->columns});
-  return fits(*p.weight) && p.activation >= NONE && p.activation <= GELU &&
-         p.x_step >= p.weight->inner &&
-         holds(p.x, p.bytes[0], reach(sizeof(float), {{p.rows, p.x_step}, {p.weight->inner, 1}})) &&
+  if (!p.weight || !fits(*p.weight) || !are_possible({p.rows, p.x_step})) return false;
+  const Index columns = p.weight->columns, inner = p.weight->inner;
+  const Index results = dense(sizeof(float), {p.rows, columns});
+  return is_activation(p.activation) && p.x_step >= inner &&
+         dense(1, {p.rows, columns, inner}) >= 0 &&
+         holds(p.x, p.bytes[0], reach(sizeof(float), {{p.rows, p.x_step}, {inner, 1}})) &&
          holds(p.y, p.bytes[1], results) && holds_if_there(p.z, p.bytes[2], results);
 }
 
@@ -192,27 +206,32 @@ inline bool fits(const DecoderLayer& l, Index size, Index inner) {
          fits(l.feed_forward_norm, size);
 }
 
+/// Whether the arrays of a step are as large as its sizes, except its layers and slots.
+inline bool has_arrays(const DecoderStep& s) {
+  constexpr Index item = sizeof(float);
+  const Index rows = s.sentences * s.hypotheses, turns = dense(item, {s.size / s.heads});
+  return holds(s.layer, s.bytes[0], dense(sizeof(DecoderLayer), {s.layers})) &&
+         holds(s.states, s.bytes[1], dense(item, {rows, s.size})) &&
+         holds(s.cache, s.bytes[2], dense(item, {s.layers, 2, s.sentences, s.capacity, s.size})) &&
+         holds(s.memory, s.bytes[3], dense(item, {s.layers, 2, s.sentences, s.source, s.size})) &&
+         holds(s.slots, s.bytes[4], dense(sizeof(Index), {rows, s.positions})) &&
+         holds_if_there(s.mask, s.bytes[5], dense(1, {s.sentences, s.source})) &&
+         holds_if_there(s.cosines, s.bytes[6], turns) && holds_if_there(s.sines, s.bytes[7], turns) &&
+         holds(s.room, s.bytes[8], dense(item, {rows, s.inner + 4 * s.size}));
+}
+
 inline bool fits(const DecoderStep& s) {
-  constexpr Index item = sizeof(float), limit = INT32_MAX;
-  for (Index size : {s.size, s.inner, s.hypotheses, s.filled, s.heads, s.layers})
-    if (size < 0 || size > limit) return false;
-  if (s.heads == 0 || s.size % s.heads || s.filled + s.hypotheses > s.capacity) return false;
-  const Index states = dense(item, {s.sentences, s.hypotheses, s.size}), part = s.size / s.heads;
-  const Index of_slots = dense(sizeof(Index), {s.sentences, s.hypotheses, s.positions});
-  const Index turns = dense(item, {part});
-  if (!holds(s.states, s.bytes[0], states) ||
-      !holds(s.cache, s.bytes[1], dense(item, {s.layers, 2, s.sentences, s.capacity, s.size})) ||
-      !holds(s.memory, s.bytes[2], dense(item, {s.layers, 2, s.sentences, s.source, s.size})) ||
-      !holds(s.slots, s.bytes[3], of_slots) ||
-      !holds_if_there(s.mask, s.bytes[4], dense(1, {s.sentences, s.source})) ||
-      !holds_if_there(s.cosines, s.bytes[5], turns) || !holds_if_there(s.sines, s.bytes[6], turns) ||
-      !s.cosines != !s.sines || (s.cosines && part % 2) ||
-      !holds(s.room, s.bytes[7], dense(item, {s.sentences, s.hypotheses, s.inner + 4 * s.size})) ||
-      (s.last.weight && !fits(s.last, s.size)) || s.activation < NONE || s.activation > GELU)
+  if (!are_possible({s.sentences, s.hypotheses, s.layers, s.heads, s.size, s.inner, s.positions, s.filled,
+                     s.capacity, s.source}))
     return false;
+  if (s.size == 0 || s.heads == 0 || s.size % s.heads || s.filled + s.hypotheses > s.capacity) return false;
+  const Index rows = s.sentences * s.hypotheses, seen = s.positions > s.source ? s.positions : s.source;
+  if (!has_arrays(s) || dense(1, {rows, seen, s.size}) < 0 || !is_activation(s.activation)) return false;
+  if (!s.cosines != !s.sines || (s.cosines && s.size / s.heads % 2)) return false;
+  if (s.last.weight && !fits(s.last, s.size)) return false;
   for (Index i = 0; i < s.layers; ++i)
     if (!fits(s.layer[i], s.size, s.inner)) return false;
-  for (Index i = 0; i < of_slots / Index(sizeof(Index)); ++i)
+  for (Index i = 0; i < rows * s.positions; ++i)
     if (s.slots[i] < 0 || s.slots[i] >= s.filled + s.hypotheses) return false;
   return true;
 }

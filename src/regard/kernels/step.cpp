@@ -4,7 +4,7 @@
 //   y = y + cross-attention(norm(y), memory)
 //   y = y + W2 activation(W1 norm(y))                 in every layer; or each norm after its sum
 //
-// The reference is `DecoderLayer` in models/transformer.py. Every part writes only its own rows.
+// The reference is `DecoderLayer` in models/transformer/decoder.py. Every part writes only its own rows.
 #include <cstring>
 
 #include "sizes.hpp"

@@ -1,5 +1,5 @@
 // A step of a Transformer's decoder: structures, and the kernels that each instruction set has of it.
-// models/native_transformer.py has the same structures.
+// panels.py and models/transformer/native.py have the same structures.
 #pragma once
 
 #include "numbers.hpp"
@@ -64,5 +64,5 @@ struct DecoderStep {
   float* room;           // rows x (inner + 4 size)
   Norm last;
   float self_scale, cross_scale;
-  Index bytes[8];  // of each array from `states` to `room`
+  Index bytes[9];  // of each array from `layer` to `room`; 0 for null
 };

@@ -12,9 +12,9 @@ model with a part that has no kernel.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import nn
@@ -26,10 +26,12 @@ from regard.attention.kv_cache import CachedVectors
 from regard.attention.masks import none_if_full, padding
 from regard.attention.multihead import Heads, MultiHeadAttention, MultiHeadSelfAttention
 from regard.attention.scores import Dot, ScaledDot
-from regard.fast_path import are_unchanged, is_exactly, needs_formula
+from regard.fast_path import are_unchanged, is_cast, is_exactly
+from regard.layers.dropout import Dropout
+from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Rotary, Sinusoidal
-from regard.layers.residual import PostNorm, PreNorm
+from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.linear import Linear, PackedWeight, panels_of
 from regard.models.contracts import DecoderOutput, Memory
 from regard.models.memory import single_memory
@@ -38,11 +40,23 @@ from regard.models.transformer.decoder import (
     TransformerDecoder,
     TransformerState,
 )
-from regard.panels import ACTIVATIONS, Panels, PanelsStructure
+from regard.panels import ACTIVATIONS, Panels, PanelsStructure, check_array
 from regard.shapes import Bool, Float, Int, Tensor
 
 MIN_CAPACITY = 64
 """Minimum number of slots of a new cache."""
+
+
+class _Arrays(list[Tensor]):
+    """Arrays that structures refer to. A parameter that is replaced later stays here, so that its
+    memory is not freed."""
+
+    def add(self, name: str, parameter: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Return the numbers of a parameter. ValueError if they have another shape, type or
+        device."""
+        check_array(name, parameter, shape)
+        self.append(kernels.dense(parameter.detach()))
+        return self[-1]
 
 
 @kernels.structure("Norm")
@@ -56,10 +70,15 @@ class _Norm(ctypes.Structure):
     ]
 
     @classmethod
-    def of(cls, norm: nn.Module) -> _Norm:
+    def of(cls, norm: nn.Module, arrays: _Arrays) -> _Norm:
+        """Return the structure of a layer norm, or that of the identity."""
         if not isinstance(norm, nn.LayerNorm):
             return cls()
-        addresses, sizes = kernels.places(norm.weight, norm.bias)
+        shape = tuple(norm.normalized_shape)
+        addresses, sizes = kernels.places(
+            arrays.add("weight of a layer norm", norm.weight, shape),
+            arrays.add("bias of a layer norm", norm.bias, shape),
+        )
         return cls(*addresses, norm.eps, sizes)
 
 
@@ -87,7 +106,7 @@ class _Step(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("mask", "cosines", "sines", "room")),
         ("last", _Norm),
         *((name, ctypes.c_float) for name in ("self_scale", "cross_scale")),
-        ("bytes", ctypes.c_int64 * 8),
+        ("bytes", ctypes.c_int64 * 9),
     ]
 
 
@@ -124,6 +143,23 @@ class NativeState:
             self.slots[sentences],
         )
 
+    def check(self, num_layers: int, size: int) -> None:
+        """ValueError unless this is a state of a decoder with these layers."""
+        batch, source, capacity = len(self.slots), self.memory.size(-2), self.cache.rows.size(-2)
+        arrays = (
+            ("memory", self.memory, (num_layers, 2, batch, source, size), torch.float32),
+            ("cache", self.cache.rows, (num_layers, 2, batch, capacity, size), torch.float32),
+            ("slots", self.slots, (batch, *self.slots.shape[1:3]), torch.int64),
+        )
+        for name, array, shape, dtype in arrays:
+            check_array(f"{name} of the state", array, shape, dtype)
+        if self.mask is not None:
+            check_array("mask of the state", self.mask, (batch, source), torch.bool)
+        if not 0 <= self.length <= capacity:
+            raise ValueError(
+                f"length of the state: expected 0 to {capacity} slots, got {self.length}"
+            )
+
     def with_new_slots(self) -> NativeState:
         """Return the state with one more slot for every hypothesis, for its next token."""
         batch, num_hypotheses, _ = self.slots.shape
@@ -159,8 +195,8 @@ class NativeState:
 
 @dataclass(frozen=True)
 class _Weights:
-    """Weights of all layers in panels, for one instruction set. `kept` holds the panels that
-    `layers` refers to."""
+    """Weights of all layers in panels, for one instruction set. `layers` and `last` refer to
+    `panels` and `arrays`."""
 
     layers: Any
     last: _Norm
@@ -170,16 +206,21 @@ class _Weights:
     inner: int
     scales: tuple[float, float]
     lanes: int
-    kept: list[Panels]
+    panels: list[Panels]
+    arrays: _Arrays
 
     @classmethod
     def of(cls, decoder: TransformerDecoder) -> _Weights:
         layers = list(decoder.layers)
-        kept: list[Panels] = []
+        panels: list[Panels] = []
+        arrays = _Arrays()
 
         def packed(linear: Linear) -> PanelsStructure:
-            kept.append(panels_of(linear.weight))
-            return kept[-1].structure(linear.bias)
+            panels.append(panels_of(linear.weight))
+            if linear.bias is None:
+                return panels[-1].structure(None)
+            shape = (linear.out_features,)
+            return panels[-1].structure(arrays.add("bias of a linear layer", linear.bias, shape))
 
         structures = (_Layer * len(layers))(
             *(
@@ -190,9 +231,9 @@ class _Weights:
                     packed(layer.cross_attention.heads.output),
                     packed(cast(FeedForward, layer.feed_forward).inner),
                     packed(cast(FeedForward, layer.feed_forward).outer),
-                    _Norm.of(layer.self_residual.norm),
-                    _Norm.of(layer.cross_residual.norm),
-                    _Norm.of(layer.feed_forward_residual.norm),
+                    _Norm.of(layer.self_residual.norm, arrays),
+                    _Norm.of(layer.cross_residual.norm, arrays),
+                    _Norm.of(layer.feed_forward_residual.norm, arrays),
                 )
                 for layer in layers
             )
@@ -200,7 +241,7 @@ class _Weights:
         attention = [layer.cross_attention for layer in layers]
         parts = [part for each in attention for part in (each.key, each.value)]
         memory = Panels.of(torch.cat([_plain(part.weight) for part in parts]))
-        memory_bias = torch.cat([part.bias for part in parts])
+        memory_bias = torch.cat([_bias(part) for part in parts])
         first = layers[0]
         size = first.self_attention.projection.in_features // first.self_attention.heads.num_heads
         scales = tuple(
@@ -208,26 +249,45 @@ class _Weights:
             for heads in (first.self_attention.heads, first.cross_attention.heads)
         )
         inner = cast(FeedForward, first.feed_forward).inner.out_features
-        last, lanes = _Norm.of(decoder.norm), kernels.lanes()
-        return cls(structures, last, memory, memory_bias, inner, cast(Any, scales), lanes, kept)
+        last, lanes = _Norm.of(decoder.norm, arrays), kernels.lanes()
+        return cls(
+            structures, last, memory, memory_bias, inner, cast(Any, scales), lanes, panels, arrays
+        )
 
 
 def _plain(weight: Tensor) -> Tensor:
-    return weight.plain() if isinstance(weight, PackedWeight) else weight
+    return weight.plain() if isinstance(weight, PackedWeight) else weight.detach()
+
+
+def _bias(linear: nn.Linear) -> Tensor:
+    """Return the bias of a layer; zeros for a layer without one."""
+    if linear.bias is not None:
+        return linear.bias.detach()
+    return torch.zeros(linear.out_features, dtype=torch.float32, device="cpu")
 
 
 class NativeTransformerDecoder(nn.Module):
     """Frozen decoder of a Transformer whose steps are computed in C++.
 
-    Weights in panels are made at the first search and are no part of copies and pickles."""
+    The first search makes structures of the weights, which copies and pickles do not have. The
+    decoder's parts must not be replaced after that. Steps are those of the decoder itself with
+    gradients, autocast or hooks, in training, and for other types and devices."""
 
     def __init__(self, decoder: TransformerDecoder) -> None:
+        """ValueError for a decoder with a part that has no kernel."""
         super().__init__()
+        if not has_kernels(decoder):
+            raise ValueError("decoder: a part has no kernel; use the decoder itself")
         self.decoder = decoder
         self._weights: _Weights | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_weights": None}
+
+    def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Convert the parameters, for example to another type, and forget their structures."""
+        self._weights = None
+        return super()._apply(function, recurse)
 
     @property
     def num_memories(self) -> int:
@@ -254,18 +314,21 @@ class NativeTransformerDecoder(nn.Module):
 
     def start(self, memories: tuple[Memory, ...]) -> NativeState | TransformerState:
         memory = single_memory(memories)
-        weights = self._usable_weights(memory.keys)
-        if weights is None or memory.keys is not memory.values:
+        keys, mask = memory.keys, memory.mask
+        is_usable = keys is memory.values and are_unchanged(self.decoder)
+        weights = self._usable_weights(keys) if is_usable else None
+        if weights is None:
             return self.decoder.start(memories)
-        batch, source, _ = memory.keys.shape
-        mask = none_if_full(memory.mask)
+        batch, source = keys.shape[:2]
+        check_array("keys", keys, (batch, source, weights.memory.inner))
+        check_array("mask", mask, (batch, source), torch.bool)
         layers = len(self.decoder.layers)
-        projected = weights.memory.product(memory.keys, weights.memory_bias)
+        projected = weights.memory.product(keys, weights.memory_bias)
         size = self.decoder.projection.in_features
         rows = projected.view(batch, source, layers, 2, size).permute(2, 3, 0, 1, 4)
         return NativeState(
             rows.contiguous(),
-            mask,
+            none_if_full(kernels.dense(mask)),
             _Cache(projected.new_empty(layers, 2, batch, 0, size), 0),
             0,
             torch.empty(batch, 1, 0, dtype=torch.long, device="cpu"),
@@ -289,10 +352,18 @@ class NativeTransformerDecoder(nn.Module):
     def _step(
         self, weights: _Weights, tokens: Int[Tensor, "batch hypothesis"], state: NativeState
     ) -> tuple[DecoderOutput, NativeState]:
-        decoder, position = self.decoder, state.slots.size(2)
-        positions, state = range(position, position + 1), state.with_new_slots()
+        decoder, size = self.decoder, self.decoder.projection.in_features
+        state.check(len(decoder.layers), size)
+        batch, num_hypotheses, position = state.slots.shape
+        if tokens.shape != (batch, num_hypotheses):
+            raise ValueError(
+                f"tokens: expected {(batch, num_hypotheses)}, one for each hypothesis of the "
+                f"state, got {tuple(tokens.shape)}"
+            )
+        positions = range(position, position + 1)
         states = kernels.dense(decoder.embedder(tokens, positions))
-        batch, num_hypotheses, size = states.shape
+        check_array("embeddings", states, (batch, num_hypotheses, size))
+        state = state.with_new_slots()
         slots = kernels.dense(decoder.span.visible_slots(state.slots))
         layer = decoder.layers[0]
         num_heads = layer.self_attention.heads.num_heads
@@ -302,9 +373,8 @@ class NativeTransformerDecoder(nn.Module):
             cosines, sines = decoder.embedder.positions.cosines_and_sines(positions, like)
         room = states.new_empty(batch, num_hypotheses, weights.inner + 4 * size)
         rows = state.cache.rows
-        addresses, sizes = kernels.places(
-            states, rows, state.memory, slots, state.mask, cosines, sines, room
-        )
+        arrays = states, rows, state.memory, slots, state.mask, cosines, sines, room
+        addresses, sizes = kernels.places(*arrays)
         problem = _Step(
             *(batch, num_hypotheses, len(decoder.layers), num_heads, size, weights.inner),
             *(slots.size(2), state.length - num_hypotheses, rows.size(3), state.memory.size(3)),
@@ -315,16 +385,16 @@ class NativeTransformerDecoder(nn.Module):
             *addresses,
             weights.last,
             *weights.scales,
-            sizes,
+            (ctypes.sizeof(weights.layers), *sizes),
         )
         kernels.call("decoder_step", problem)
         return DecoderOutput(states), state
 
     def _usable_weights(self, like: Tensor) -> _Weights | None:
         """Return the weights in panels if the kernels can compute a step for such inputs."""
-        if like.dtype != torch.float32 or torch.is_grad_enabled() or needs_formula():
+        if like.dtype != torch.float32 or torch.is_grad_enabled() or not kernels.suit(like):
             return None
-        if not like.is_cpu or not kernels.available():
+        if self.training or is_cast(like):
             return None
         if self._weights is None or self._weights.lanes != kernels.lanes():
             self._weights = _Weights.of(self.decoder)
@@ -338,9 +408,11 @@ def has_kernels(decoder: TransformerDecoder) -> bool:
         layers
         and is_exactly(decoder, TransformerDecoder)
         and are_unchanged(decoder)
-        and is_exactly(decoder.norm, nn.LayerNorm, nn.Identity)
-        and is_exactly(decoder.projection, Linear)
-        and is_exactly(decoder.embedder.positions, Sinusoidal, Learned, Rotary)
+        and type(decoder.embedder) is Embedder
+        and type(decoder.embedder.positions) in (Sinusoidal, Learned, Rotary)
+        and type(decoder.embedder.dropout) is Dropout
+        and type(decoder.projection) is Linear
+        and (type(decoder.norm) is nn.Identity or _is_affine(decoder.norm))
         and all(type(part) in types for layer in layers for part, types in _parts(layer))
         and all(map(_is_uniform, layers))
         and len(set(map(_settings, layers))) == 1
@@ -353,17 +425,24 @@ def _parts(layer: DecoderLayer) -> Iterator[tuple[object, tuple[type, ...]]]:
     yield layer.self_attention, (MultiHeadSelfAttention,)
     yield layer.cross_attention, (MultiHeadAttention,)
     yield layer.feed_forward, (FeedForward,)
-    for residual in (layer.self_residual, layer.cross_residual, layer.feed_forward_residual):
+    yield getattr(layer.feed_forward, "dropout", None), (Dropout,)
+    for residual in _residuals(layer):
         yield residual, (PreNorm, PostNorm)
         yield residual.norm, (nn.LayerNorm,)
+        yield residual.dropout, (Dropout,)
     for heads in (layer.self_attention.heads, layer.cross_attention.heads):
         yield heads, (Heads,)
         yield heads.attention, (Attention,)
+        yield heads.attention.dropout, (nn.Dropout,)
         yield heads.attention.score, (Dot, ScaledDot)
         yield heads.attention.normaliser, (Softmax,)
     for module in layer.modules():
         if isinstance(module, nn.Linear):
             yield module, (Linear,)
+
+
+def _residuals(layer: DecoderLayer) -> tuple[Residual, Residual, Residual]:
+    return layer.self_residual, layer.cross_residual, layer.feed_forward_residual
 
 
 def _settings(layer: DecoderLayer) -> tuple[object, ...]:
@@ -376,16 +455,29 @@ def _settings(layer: DecoderLayer) -> tuple[object, ...]:
         *(cast(Softmax, each.attention.normaliser).temperature for each in heads),
         feed_forward.activation,
         feed_forward.inner.out_features,
+        layer.self_attention.projection.in_features,
+        layer.cross_attention.key.in_features,
         type(layer.self_residual),
     )
 
 
 def _is_uniform(layer: DecoderLayer) -> bool:
-    """Whether the parts of a layer agree on what the kernels have one number for."""
-    residuals = (layer.self_residual, layer.cross_residual, layer.feed_forward_residual)
-    attention = layer.cross_attention
+    """Whether the parts of a layer agree on what the kernels have one number for, and its norms
+    have weights."""
+    residuals, attention = _residuals(layer), layer.cross_attention
     return (
         len(set(map(type, residuals))) == 1
         and layer.self_attention.heads.num_heads == attention.heads.num_heads
         and attention.key.in_features == attention.value.in_features
+        and all(_is_affine(residual.norm) for residual in residuals)
+    )
+
+
+def _is_affine(norm: nn.Module) -> bool:
+    """Whether a module is a layer norm of the last axis, with a weight and a bias."""
+    return (
+        type(norm) is nn.LayerNorm
+        and len(norm.normalized_shape) == 1
+        and norm.weight is not None
+        and norm.bias is not None
     )
