@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from copy import deepcopy
 
 import pytest
@@ -9,10 +10,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from regard import kernels
 from regard import linear as linear_module
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.linear import (
     Linear,
+    PackedWeight,
     affine,
     batch_matmul,
     freeze,
@@ -162,7 +165,7 @@ def test_weights_read_by_other_code_are_not_packed():
     hooked.register_forward_hook(lambda *arguments: None)
     model, inputs = nn.ModuleList([Halved(61, 67), hooked, nn.GRU(61, 31)]), torch.randn(5, 61)
     frozen = freeze(model)
-    assert not any(weight.is_mkldnn for weight in frozen.parameters())
+    assert not any(map(is_packed, frozen.parameters()))
     torch.testing.assert_close(frozen[0](inputs), model[0](inputs).detach())
     torch.testing.assert_close(frozen[2](inputs)[0], model[2](inputs)[0].detach())
 
@@ -210,6 +213,58 @@ def test_foldable_layers_are_replaced_by_plain_ones(dtype: torch.dtype):
         torch.testing.assert_close(frozen[name](inputs), expected, rtol=1e-5, atol=1e-5)
 
 
+class Step(nn.Module):
+    """Module, not a layer, whose folded module has another class."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.inner(inputs).tanh()
+
+    def folded(self) -> nn.Module:
+        return Folded(self)
+
+
+class Folded(nn.Module):
+    """Module that holds the one that it replaces."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__()
+        self.step, self.had = step, type(step.inner)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.step.inner(inputs).tanh()
+
+
+class Left(Step):
+    """Module that has nothing faster to offer."""
+
+    def folded(self) -> nn.Module:
+        return self
+
+
+def test_foldable_modules_are_replaced_after_their_children():
+    shared = Step(Step(Doubled()))
+    model = nn.ModuleDict({"one": shared, "two": nn.Sequential(shared), "three": Left(Doubled())})
+    inputs, frozen = torch.randn(5, 61), freeze(model)
+    one = frozen["one"]
+    assert one is frozen["two"][0]
+    assert type(one) is type(one.step.inner) is Folded
+    assert one.had is Folded
+    assert one.step.inner.had is Linear
+    assert type(frozen["three"]) is Left
+    assert type(frozen["three"].inner) is Linear
+    assert not any(module.training for module in frozen.modules())
+    assert is_packed(one.step.inner.step.inner.weight) == is_packed(freeze(Linear(3, 5)).weight)
+    for name, layer in model.items():
+        expected = layer(inputs).detach()
+        torch.testing.assert_close(frozen[name](inputs), expected, rtol=1e-5, atol=1e-5)
+    assert type(model["one"]) is Step
+    assert type(model["one"].inner.inner) is Doubled
+
+
 @pytest.mark.parametrize(
     ("num_rows", "multiple", "expected"),
     [(0, 8, 0), (1, 8, 8), (8, 8, 8), (9, 8, 16), (65, 64, 128)],
@@ -226,7 +281,41 @@ def test_row_counts_are_rounded_down_to_few_values():
     assert all(round_rows_down(number) == number for number in numbers)
 
 
-def test_packed_weights_are_recognised():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_packed_weights_are_recognised(dtype: torch.dtype):
+    """float32 weights are in panels, others in oneDNN's layout."""
     layer = Linear(61, 257)
     assert not is_packed(layer.weight)
-    assert is_packed(freeze(layer).weight) == bool(torch.float32 in linear_module._types())
+    has_panels = dtype == torch.float32 and kernels.available()
+    frozen = freeze(layer, dtype)
+    assert is_packed(frozen.weight) == (has_panels or dtype in linear_module._types())
+    assert frozen.weight.is_mkldnn == (is_packed(frozen.weight) and not has_panels)
+    for other in (deepcopy(frozen), pickle.loads(pickle.dumps(frozen)), freeze(frozen, dtype)):
+        assert is_packed(other.weight) == is_packed(frozen.weight)
+        if isinstance(frozen.weight, PackedWeight):
+            assert torch.equal(other.weight.plain(), layer.weight.to(dtype))
+
+
+def test_products_with_packed_weights_have_gradients_of_their_inputs():
+    layer, inputs = Linear(61, 257), torch.randn(5, 61, requires_grad=True)
+    frozen, above = freeze(layer), torch.randn(5, 257)
+    (expected,) = torch.autograd.grad(layer(inputs), inputs, above)
+    (gradient,) = torch.autograd.grad(frozen(inputs), inputs, above)
+    torch.testing.assert_close(gradient, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_under_autocast_packed_weights_have_the_type_of_torch():
+    layer, inputs = Linear(61, 257), torch.randn(5, 61)
+    frozen = freeze(layer)
+    with torch.autocast("cpu", torch.bfloat16):
+        for numbers in (inputs, inputs.bfloat16()):
+            result, expected = frozen(numbers), layer(numbers)
+            assert result.dtype == expected.dtype == torch.bfloat16
+            torch.testing.assert_close(result, expected, rtol=0.03, atol=0.03)
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+def test_a_trace_of_a_packed_weight_depends_on_its_inputs():
+    frozen, inputs = freeze(Linear(61, 257)), torch.randn(5, 61)
+    traced = torch.jit.trace(frozen, torch.zeros(5, 61))
+    torch.testing.assert_close(traced(inputs), frozen(inputs), rtol=1e-5, atol=1e-5)

@@ -262,9 +262,18 @@ def batch_matmul(
 def _one_call(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return the product with a packed weight, or oneDNN's product with a plain one."""
     if isinstance(weight, PackedWeight) and weight.panels is not None:
-        return panels_of(weight).product(inputs, bias)
+        if _suits_panels(inputs):
+            return panels_of(weight).product(inputs, bias)
+        return F.linear(inputs, weight.plain(), bias)
     product: Tensor = LINEAR(inputs, weight, bias, "none", [], "")
     return product
+
+
+def _suits_panels(inputs: Tensor) -> bool:
+    """Whether a product with panels is the product that PyTorch would compute: in float32, without
+    gradients, and not for a program that has no kernels."""
+    needs_grad = torch.is_grad_enabled() and inputs.requires_grad
+    return not needs_grad and working_type(inputs) == torch.float32 and kernels.suit(inputs)
 
 
 def _dense(matrix: Tensor) -> Tensor:

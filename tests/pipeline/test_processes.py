@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regard.config import ClassificationDataConfig, Experiment, SearchConfig
-from regard.linear import freeze
+from regard.linear import freeze, is_packed
 from regard.pipeline.load import load
 from regard.pipeline.train import train
 from regard.tasks.counting import counting
@@ -77,8 +77,8 @@ def test_a_frozen_model_is_copied_and_pickled(folders, dtype):
     again.append(torch.load(stored, weights_only=False))
     for other in again:
         for ours, theirs in zip(other.parameters(), frozen.parameters(), strict=True):
-            assert ours.is_mkldnn == theirs.is_mkldnn
-            ours, theirs = (each.to_dense() if each.is_mkldnn else each for each in (ours, theirs))
+            assert is_packed(ours) == is_packed(theirs)
+            ours, theirs = (each.plain() if is_packed(each) else each for each in (ours, theirs))
             assert torch.equal(ours, theirs)
 
 

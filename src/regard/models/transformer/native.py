@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -284,10 +284,16 @@ class NativeTransformerDecoder(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_weights": None}
 
-    def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+    def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Convert the parameters, for example to another type, and forget their structures."""
         self._weights = None
         return super()._apply(function, recurse)
+
+    def folded(self) -> nn.Module:
+        """Return a native decoder, for a model that is frozen twice: its decoder is folded
+        first."""
+        decoder: nn.Module = self.decoder
+        return decoder if isinstance(decoder, NativeTransformerDecoder) else self
 
     @property
     def num_memories(self) -> int:
