@@ -19,6 +19,8 @@ namespace {
 constexpr int PANEL = 2 * LANES;
 constexpr int HEIGHT = LANES == 16 ? 12 : 6;  // 2 sums a row, in 32 or 16 registers
 
+constexpr Index CACHED = 1 << 16;  // numbers of the panels that a core's cache holds
+
 /// erf x, to 2e-7 (Abramowitz and Stegun 1964, eq. 7.1.26).
 inline Vector error_function(Vector x) {
   const Vector size = absolute(x), t = 1.0f / (1.0f + 0.3275911f * size);
@@ -74,15 +76,19 @@ inline void multiply_some(const Product& p, const float* panel, Index row, Index
   (void)((count == rows + 1 && (multiply<rows + 1>(p, panel, row, column), true)) || ...);
 }
 
-/// All rows and the panels from `first` to before `end`. Blocks of rows have nearly equal heights.
+/// All rows and the panels from `first` to before `end`: some panels, which stay in the cache, for
+/// every block of rows. Blocks of rows have nearly equal heights.
 void multiply(const Product& p, Index first, Index end) {
-  const Index blocks = (p.rows + HEIGHT - 1) / HEIGHT;
-  for (Index i = first; i < end; ++i) {
-    const float* panel = p.weight->panels + i * p.weight->inner * PANEL;
+  const Index numbers = p.weight->inner * PANEL, blocks = (p.rows + HEIGHT - 1) / HEIGHT;
+  const Index group = numbers < CACHED ? CACHED / (numbers + 1) : 1;
+  for (Index start = first; start < end; start += group) {
+    const Index stop = start + group < end ? start + group : end;
     Index row = 0;
     for (Index block = 0; block < blocks; ++block) {
       const Index count = (p.rows - row) / (blocks - block);
-      multiply_some(p, panel, row, i * PANEL, count, std::make_integer_sequence<int, HEIGHT>{});
+      for (Index i = start; i < stop; ++i)
+        multiply_some(p, p.weight->panels + i * numbers, row, i * PANEL, count,
+                      std::make_integer_sequence<int, HEIGHT>{});
       row += count;
     }
   }
