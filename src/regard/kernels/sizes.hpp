@@ -217,7 +217,9 @@ inline bool has_arrays(const DecoderStep& s) {
          holds(s.slots, s.bytes[4], dense(sizeof(Index), {rows, s.positions})) &&
          holds_if_there(s.mask, s.bytes[5], dense(1, {s.sentences, s.source})) &&
          holds_if_there(s.cosines, s.bytes[6], turns) && holds_if_there(s.sines, s.bytes[7], turns) &&
-         holds(s.room, s.bytes[8], dense(item, {rows, s.inner + 4 * s.size}));
+         holds(s.room, s.bytes[8], dense(item, {rows, s.inner + 4 * s.size})) &&
+         holds_if_there(s.own, s.bytes[9], dense(item, {2, rows, s.layers, s.heads, s.positions})) &&
+         holds_if_there(s.cross, s.bytes[10], dense(item, {2, rows, s.layers, s.heads, s.source}));
 }
 
 inline bool fits(const DecoderStep& s) {

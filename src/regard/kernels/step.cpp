@@ -97,8 +97,10 @@ class Layers {
     attend(step_.positions, [&](Index row) {
       const Index sentence = row / step_.hypotheses;
       return Heads{projected_ + row * 3 * size_, cached(layer, 0, sentence), cached(layer, 1, sentence),
-                   normed_ + row * size_, step_.slots + row * step_.positions, nullptr,
-                   step_.heads, size_ / step_.heads, step_.positions, size_, step_.self_scale};
+                   normed_ + row * size_, place(step_.own, 0, layer, row, step_.positions),
+                   place(step_.own, 1, layer, row, step_.positions),
+                   step_.slots + row * step_.positions, nullptr, step_.heads, size_ / step_.heads,
+                   step_.positions, size_, step_.hypotheses * step_.positions, step_.self_scale};
     });
   }
 
@@ -107,10 +109,19 @@ class Layers {
       const Index sentence = row / step_.hypotheses, of_sentence = step_.source * size_;
       const float* keys = step_.memory + (layer * 2 * step_.sentences + sentence) * of_sentence;
       return Heads{projected_ + row * size_, keys, keys + step_.sentences * of_sentence,
-                   normed_ + row * size_, nullptr,
-                   step_.mask ? step_.mask + sentence * step_.source : nullptr,
-                   step_.heads, size_ / step_.heads, step_.source, size_, step_.cross_scale};
+                   normed_ + row * size_, place(step_.cross, 0, layer, row, step_.source),
+                   place(step_.cross, 1, layer, row, step_.source), nullptr,
+                   step_.mask ? step_.mask + sentence * step_.source : nullptr, step_.heads,
+                   size_ / step_.heads, step_.source, size_, step_.hypotheses * step_.source,
+                   step_.cross_scale};
     });
+  }
+
+  /// Weights or scores (`which`) of the first head of a row; null if there are none.
+  float* place(float* numbers, Index which, Index layer, Index row, Index positions) const {
+    const Index sentence = which * step_.sentences + row / step_.hypotheses;
+    const Index heads = (sentence * step_.layers + layer) * step_.heads;
+    return numbers ? numbers + (heads * step_.hypotheses + row % step_.hypotheses) * positions : nullptr;
   }
 
   template <typename HeadsOf>

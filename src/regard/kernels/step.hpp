@@ -38,9 +38,11 @@ struct Heads {
   const float* keys;     // of a sentence, each of `step` numbers
   const float* values;
   float* contexts;            // heads x part
+  float* weights;             // heads x `between` numbers, of which `count` are written; or null
+  float* scores;              // likewise, before the mask
   const Index* slots;         // positions to attend to, or null: the first `count`
   const std::uint8_t* mask;   // of each position, or null
-  Index heads, part, count, step;
+  Index heads, part, count, step, between;
   float scale;
 };
 
@@ -62,7 +64,10 @@ struct DecoderStep {
   const float* cosines;  // of a head's numbers at this position, or null: no rotation
   const float* sines;
   float* room;           // rows x (inner + 4 size)
+  float* own;            // 2 x sentences x layers x heads x hypotheses x positions: weights, and scores
+                         // before the mask, of the tokens; or null
+  float* cross;          // 2 x sentences x layers x heads x hypotheses x source; or null
   Norm last;
   float self_scale, cross_scale;
-  Index bytes[9];  // of each array from `layer` to `room`; 0 for null
+  Index bytes[11];  // of each array from `layer` to `cross`; 0 for null
 };

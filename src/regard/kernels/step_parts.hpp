@@ -37,21 +37,33 @@ void rotate(float* vector, const float* cosines, const float* sines, Index part)
 inline Index position(const Heads& h, Index i) { return h.slots ? h.slots[i] : i; }
 inline bool visible(const Heads& h, Index i) { return !h.mask || h.mask[i]; }
 
-/// Scores of LANES positions from `first` on; -inf for hidden ones and those after the last.
-inline Vector scores(const Heads& h, const float* query, Index offset, Index first) {
+/// Scores of LANES positions from `first` on; hidden ones too if all are wanted.
+inline Vector scores(const Heads& h, const float* query, Index offset, Index first, bool all) {
   Vector products[LANES];
   for (int lane = 0; lane < LANES; ++lane) {
     products[lane] = Vector{};
-    if (first + lane >= h.count || !visible(h, first + lane)) continue;
+    if (first + lane >= h.count || !(all || visible(h, first + lane))) continue;
     const float* key = h.keys + position(h, first + lane) * h.step + offset;
     over(h.part, [&](Index i, auto count) {
       products[lane] += load(query + i, count) * load(key + i, count);
     });
   }
-  Vector found = sums(products) * h.scale;
+  return sums(products) * h.scale;
+}
+
+/// -inf for hidden positions and those after the last.
+inline Vector masked(const Heads& h, Vector scores, Index first) {
   for (int lane = 0; lane < LANES; ++lane)
-    if (first + lane >= h.count || !visible(h, first + lane)) found[lane] = -__builtin_inff();
-  return found;
+    if (first + lane >= h.count || !visible(h, first + lane)) scores[lane] = -__builtin_inff();
+  return scores;
+}
+
+/// Write scores; 0 for those that are not finite and hidden.
+inline void keep_scores(const Heads& h, Vector scores, Index first, float* to) {
+  for (int lane = 0; lane < LANES && first + lane < h.count; ++lane) {
+    const bool is_finite = scores[lane] - scores[lane] == 0;
+    to[first + lane] = is_finite || visible(h, first + lane) ? scores[lane] : 0;
+  }
 }
 
 /// All heads of one hypothesis. Weights: `count` numbers, in whole vectors.
@@ -60,7 +72,9 @@ void attend_to_positions(const Heads& h, float* weights) {
     const Index offset = head * h.part;
     Vector highest = same(-__builtin_inff()), total{};
     for (Index first = 0; first < h.count; first += LANES) {
-      const Vector found = scores(h, h.queries + offset, offset, first);
+      const Vector products = scores(h, h.queries + offset, offset, first, h.scores);
+      if (h.scores) keep_scores(h, products, first, h.scores + head * h.between);
+      const Vector found = masked(h, products, first);
       highest = larger(highest, found);
       store(weights + first, found);
     }
@@ -81,6 +95,9 @@ void attend_to_positions(const Heads& h, float* weights) {
           context += weights[j] * load(h.values + position(h, j) * h.step + offset + i, count);
       store(h.contexts + offset + i, context * share, count);
     });
+    if (h.weights)
+      for (Index j = 0; j < h.count; ++j)
+        h.weights[head * h.between + j] = has_keys ? weights[j] * share : 0;
   }
 }
 

@@ -5,8 +5,8 @@ parts; for few sentences these calls take most of the time.
     cache    layer x (key, value) x sentence x slot x size        tokens of all hypotheses
     memory   layer x (key, value) x sentence x source x size      the source, projected once
 
-`TransformerDecoder` remains the reference: it computes attention weights, whole targets, and every
-model with a part that has no kernel.
+`TransformerDecoder` remains the reference: it computes whole targets, and every model with a part
+that has no kernel.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.linear import Linear, PackedWeight, panels_of
-from regard.models.contracts import DecoderOutput, Memory
+from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
 from regard.models.memory import single_memory
 from regard.models.transformer.decoder import (
     DecoderLayer,
     TransformerDecoder,
     TransformerState,
 )
+from regard.names import AttentionKind
 from regard.panels import ACTIVATIONS, Panels, PanelsStructure, check_array
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -104,9 +105,10 @@ class _Step(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("activation", "threads")),
         *((name, ctypes.c_void_p) for name in ("layer", "states", "cache", "memory", "slots")),
         *((name, ctypes.c_void_p) for name in ("mask", "cosines", "sines", "room")),
+        *((name, ctypes.c_void_p) for name in ("own", "cross")),
         ("last", _Norm),
         *((name, ctypes.c_float) for name in ("self_scale", "cross_scale")),
-        ("bytes", ctypes.c_int64 * 9),
+        ("bytes", ctypes.c_int64 * 11),
     ]
 
 
@@ -349,14 +351,18 @@ class NativeTransformerDecoder(nn.Module):
     ) -> tuple[DecoderOutput, NativeState | TransformerState]:
         decoder = self.decoder
         if isinstance(state, NativeState):
-            weights = None if need_weights else self._usable_weights(state.memory)
+            weights = self._usable_weights(state.memory)
             if weights is not None:
-                return self._step(weights, tokens, state)
+                return self._step(weights, tokens, state, need_weights)
             state = state.plain(decoder.layers[0].self_attention.heads.num_heads)
         return decoder.step(tokens, state, need_weights=need_weights)
 
     def _step(
-        self, weights: _Weights, tokens: Int[Tensor, "batch hypothesis"], state: NativeState
+        self,
+        weights: _Weights,
+        tokens: Int[Tensor, "batch hypothesis"],
+        state: NativeState,
+        need_weights: bool,
     ) -> tuple[DecoderOutput, NativeState]:
         decoder, size = self.decoder, self.decoder.projection.in_features
         state.check(len(decoder.layers), size)
@@ -378,8 +384,13 @@ class NativeTransformerDecoder(nn.Module):
             like = states.new_empty(1, size // num_heads)
             cosines, sines = decoder.embedder.positions.cosines_and_sines(positions, like)
         room = states.new_empty(batch, num_hypotheses, weights.inner + 4 * size)
+        own, cross = None, None
+        if need_weights:
+            axes = (2, batch, len(decoder.layers), num_heads, num_hypotheses)
+            own = states.new_empty(*axes, slots.size(2))
+            cross = states.new_empty(*axes, state.memory.size(3))
         rows = state.cache.rows
-        arrays = states, rows, state.memory, slots, state.mask, cosines, sines, room
+        arrays = states, rows, state.memory, slots, state.mask, cosines, sines, room, own, cross
         addresses, sizes = kernels.places(*arrays)
         problem = _Step(
             *(batch, num_hypotheses, len(decoder.layers), num_heads, size, weights.inner),
@@ -394,7 +405,13 @@ class NativeTransformerDecoder(nn.Module):
             (ctypes.sizeof(weights.layers), *sizes),
         )
         kernels.call("decoder_step", problem)
-        return DecoderOutput(states), state
+        if own is None or cross is None:
+            return DecoderOutput(states), state
+        attention = (
+            _block(decoder.kind, cross, layer.cross_attention.heads),
+            _block("decoder", own, layer.self_attention.heads),
+        )
+        return DecoderOutput(states, attention), state
 
     def _usable_weights(self, like: Tensor) -> _Weights | None:
         """Return the weights in panels if the kernels can compute a step for such inputs."""
@@ -405,6 +422,14 @@ class NativeTransformerDecoder(nn.Module):
         if self._weights is None or self._weights.lanes != kernels.lanes():
             self._weights = _Weights.of(self.decoder)
         return self._weights
+
+
+def _block(
+    kind: AttentionKind, numbers: Float[Tensor, "2 batch layer head target source"], heads: Heads
+) -> AttentionBlock:
+    """Return weights and scores as a block. Scores exclude the temperature."""
+    temperature = cast(Softmax, heads.attention.normaliser).temperature
+    return AttentionBlock(kind, numbers[0], numbers[1] * temperature)
 
 
 def has_kernels(decoder: TransformerDecoder) -> bool:
