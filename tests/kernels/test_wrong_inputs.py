@@ -5,19 +5,15 @@ REGARD_FUZZ=5000 tries 5000 inputs for each function; the default is small.
 """
 
 import math
-import os
-import sys
-from collections import Counter
 from copy import deepcopy
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 from torch.nn.functional import normalize
 
-from regard import kernels
 from regard.attention import (
     Attention,
     Cosine,
@@ -36,84 +32,24 @@ from regard.layers.recurrent.stack import RecurrentStack
 from regard.search.candidates import top_candidates
 from regard.training.linear_cross_entropy import linear_cross_entropy
 from tests.attention.parts import FORMULAS, SCORE_KINDS
-
-INPUTS = int(os.environ.get("REGARD_FUZZ", "20"))
-SIZE, KEY_SIZE, HIDDEN = 6, 6, 5
-OUTCOMES: dict[str, Counter] = {}
-
-pytestmark = pytest.mark.usefixtures("unchecked", "library")
-
-
-@pytest.fixture(params=["compiled", "torch"], scope="module")
-def library(request):
-    """Run with and without the compiled library."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "torch":
-            patch.setattr(kernels, "_LIBRARY", None)
-        elif not kernels.available():
-            pytest.skip("the kernels are not compiled")
-        yield request.param
-
-
-@pytest.fixture(autouse=True)
-def outcomes(capsys):
-    """Print the numbers of computed and rejected inputs of a function, if they are large."""
-    OUTCOMES.clear()
-    yield
-    if INPUTS > 100:
-        with capsys.disabled():
-            for name, counter in OUTCOMES.items():
-                sys.stdout.write(f"\n{name}: {dict(counter)}\n")
-
-
-fuzzed = settings(
-    max_examples=INPUTS,
-    deadline=None,
-    derandomize=INPUTS <= 100,
-    database=None,
-    suppress_health_check=list(HealthCheck),
+from tests.kernels.wrong_inputs import (
+    INPUTS,
+    SIZE,
+    axis,
+    batches,
+    devices,
+    fuzzed,
+    mask_dtypes,
+    must_be,
+    outcome,
+    record,
+    sizes,
+    tensor,
 )
 
-axis = st.sampled_from([1, 1, 2, 2, 3, 3, 3, 0, 5, 17])
-batches = st.lists(st.sampled_from([1, 2, 2, 3, 0]), max_size=2).map(tuple)
-sizes = st.sampled_from([SIZE] * 12 + [1, 0, SIZE - 1, SIZE + 11, 2 * SIZE])
-dtypes = st.sampled_from([torch.float32] * 12 + [torch.bfloat16, torch.float64, torch.int64])
-devices = st.sampled_from(["cpu"] * 30 + ["meta"])
-layouts = st.sampled_from(["dense", "dense", "strided", "expanded", "turned"])
-numbers = st.sampled_from(["normal"] * 6 + ["large", "nan", "inf"])
-mask_dtypes = st.sampled_from([torch.bool] * 8 + [torch.uint8, torch.int64, torch.float32])
+KEY_SIZE, HIDDEN = SIZE, 5
 
-
-def tensor(draw, shape, *, dtype=None, special=True):
-    """Draw numbers of this shape in any type, layout and device."""
-    shape = tuple(shape)
-    dtype = draw(dtypes) if dtype is None else dtype
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 1 << 30)))
-    kind = draw(numbers) if special else "normal"
-    layout = draw(layouts)
-    base = shape
-    if layout == "strided" and shape:
-        base = (*shape[:-1], 2 * shape[-1] + 1)
-    elif layout == "expanded" and shape:
-        base = (*shape[:-1], 1)
-    elif layout == "turned" and len(shape) > 1:
-        base = (*shape[:-2], shape[-1], shape[-2])
-    values = torch.randn(base, generator=generator)
-    if kind == "large":
-        values = values * 10.0 ** draw(st.sampled_from([2, 10, 38]))
-    elif kind in ("nan", "inf") and values.numel():
-        place = draw(st.integers(0, values.numel() - 1))
-        values.view(-1)[place] = (
-            math.nan if kind == "nan" else draw(st.sampled_from([math.inf, -math.inf]))
-        )
-    values = values.to(dtype)
-    if layout == "strided" and shape:
-        values = values[..., : 2 * shape[-1] : 2]
-    elif layout == "expanded" and shape:
-        values = values.expand(shape)
-    elif layout == "turned" and len(shape) > 1:
-        values = values.mT
-    return values.to(draw(devices))
+pytestmark = pytest.mark.usefixtures("unchecked", "library", "outcomes")
 
 
 def mask_for(draw, batch, target, source):
@@ -168,36 +104,6 @@ def plain_attention(scores, values, mask, normalise=None):
 def plain_scores(queries, keys, vector):
     pairs = torch.tanh(queries.double()[..., :, None, :] + keys.double()[..., None, :, :])
     return pairs @ vector.double()
-
-
-def outcome(call):
-    """Return the result of a call, or None if it raises ValueError. Other errors are defects."""
-    try:
-        return call()
-    except ValueError:
-        return None
-
-
-def record(name, library, result):
-    kind = "rejected" if result is None else "computed"
-    OUTCOMES.setdefault(f"{name} ({library})", Counter())[kind] += 1
-
-
-def must_be(result, formula, *tensors):
-    """Compare a result with the formula, which must accept the inputs. Numbers out of float32's
-    range are compared by shape only."""
-    expected = formula()
-    assert result.shape == expected.shape, (result.shape, expected.shape)
-    usual = all(
-        x is None or not x.is_floating_point() or (x.isfinite().all() and (x.abs() < 1e4).all())
-        for x in tensors
-    )
-    if usual:
-        rough = any(x is not None and x.dtype == torch.bfloat16 for x in tensors)
-        tolerance = 0.1 if rough else 2e-4
-        torch.testing.assert_close(
-            result.double(), expected.double(), rtol=tolerance, atol=tolerance
-        )
 
 
 @fuzzed

@@ -147,16 +147,20 @@ class NativeState:
 
     def check(self, num_layers: int, size: int) -> None:
         """ValueError unless this is a state of a decoder with these layers."""
-        batch, source, capacity = len(self.slots), self.memory.size(-2), self.cache.rows.size(-2)
-        arrays = (
+        if not self.slots.dim() == 3 or not self.memory.dim() == self.cache.rows.dim() == 5:
+            raise ValueError("state: expected one that start or step of this decoder returned")
+        batch, source, capacity = len(self.slots), self.memory.size(3), self.cache.rows.size(3)
+        arrays = [
             ("memory", self.memory, (num_layers, 2, batch, source, size), torch.float32),
             ("cache", self.cache.rows, (num_layers, 2, batch, capacity, size), torch.float32),
-            ("slots", self.slots, (batch, *self.slots.shape[1:3]), torch.int64),
-        )
+            ("slots", self.slots, tuple(self.slots.shape), torch.int64),
+        ]
+        if self.mask is not None:
+            arrays.append(("mask", self.mask, (batch, source), torch.bool))
         for name, array, shape, dtype in arrays:
             check_array(f"{name} of the state", array, shape, dtype)
-        if self.mask is not None:
-            check_array("mask of the state", self.mask, (batch, source), torch.bool)
+            if name != "slots" and not array.is_contiguous():
+                raise ValueError(f"{name} of the state: expected a contiguous array")
         if not 0 <= self.length <= capacity:
             raise ValueError(
                 f"length of the state: expected 0 to {capacity} slots, got {self.length}"
@@ -327,8 +331,8 @@ class NativeTransformerDecoder(nn.Module):
         weights = self._usable_weights(keys) if is_usable else None
         if weights is None:
             return self.decoder.start(memories)
+        check_array("keys", keys, (*keys.shape[:2], weights.memory.inner))
         batch, source = keys.shape[:2]
-        check_array("keys", keys, (batch, source, weights.memory.inner))
         check_array("mask", mask, (batch, source), torch.bool)
         layers = len(self.decoder.layers)
         projected = weights.memory.product(keys, weights.memory_bias)
@@ -367,11 +371,8 @@ class NativeTransformerDecoder(nn.Module):
         decoder, size = self.decoder, self.decoder.projection.in_features
         state.check(len(decoder.layers), size)
         batch, num_hypotheses, position = state.slots.shape
-        if tokens.shape != (batch, num_hypotheses):
-            raise ValueError(
-                f"tokens: expected {(batch, num_hypotheses)}, one for each hypothesis of the "
-                f"state, got {tuple(tokens.shape)}"
-            )
+        dtype = torch.int32 if tokens.dtype == torch.int32 else torch.int64
+        check_array("tokens", tokens, (batch, num_hypotheses), dtype)
         positions = range(position, position + 1)
         states = kernels.dense(decoder.embedder(tokens, positions))
         check_array("embeddings", states, (batch, num_hypotheses, size))
