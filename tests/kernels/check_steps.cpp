@@ -56,7 +56,7 @@ struct Problem {
   std::deque<Layer> layers;
   LayerNorm last;
   std::vector<DecoderLayer> structures;
-  std::vector<float> states, cache, memory, cosines, sines, room;
+  std::vector<float> states, cache, memory, cosines, sines, room, own, cross;
   std::vector<Index> slots;
   std::vector<std::uint8_t> mask;
   DecoderStep step;
@@ -67,7 +67,9 @@ struct Problem {
         cache(unknown<float>(c.layers * 2 * c.sentences * capacity * c.size)),
         memory(drawn<float>(random, c.layers * 2 * c.sentences * c.source * c.size)),
         cosines(drawn<float>(random, c.rotates ? part : 0)), sines(drawn<float>(random, c.rotates ? part : 0)),
-        room(unknown<float>(rows * (c.inner + 4 * c.size))), slots(rows * c.positions),
+        room(unknown<float>(rows * (c.inner + 4 * c.size))),
+        own(unknown<float>(2 * rows * c.layers * c.heads * c.positions)),
+        cross(unknown<float>(2 * rows * c.layers * c.heads * c.source)), slots(rows * c.positions),
         mask(c.is_masked ? c.sentences * c.source : 0) {
     for (Index i = 0; i < c.layers; ++i) layers.emplace_back(c.size, c.inner, random);
     for (const Layer& layer : layers) structures.push_back(layer.structure());
@@ -88,11 +90,17 @@ struct Problem {
     step = {c.sentences, c.hypotheses, c.layers, c.heads, c.size, c.inner, c.positions, c.filled, capacity, c.source,
             c.norm_first, c.activation, THREADS, structures.data(), states.data(), cache.data(), memory.data(),
             slots.data(), c.is_masked ? mask.data() : nullptr, c.rotates ? cosines.data() : nullptr,
-            c.rotates ? sines.data() : nullptr, room.data(), c.has_last ? last.structure() : Norm{}, 0.4f, 0.7f,
+            c.rotates ? sines.data() : nullptr, room.data(), own.data(), cross.data(), c.has_last ? last.structure() : Norm{}, 0.4f, 0.7f,
             {Index(sizeof(DecoderLayer)) * c.layers, bytes(states), bytes(cache), bytes(memory), bytes(slots),
-             bytes(mask), bytes(cosines), bytes(sines), bytes(room)}};
+             bytes(mask), bytes(cosines), bytes(sines), bytes(room), bytes(own), bytes(cross)}};
   }
   Problem(const Problem&) = delete;
+
+  /// Number of the first weight or score (`which`) of a head.
+  Index place(Index which, Index layer, Index head, Index row, Index positions) const {
+    const Index sentence = which * c.sentences + row / c.hypotheses;
+    return (((sentence * c.layers + layer) * c.heads + head) * c.hypotheses + row % c.hypotheses) * positions;
+  }
 
   /// First number of a slot; `which` counts the keys and the values of every layer.
   Index place(Index which, Index sentence, Index slot) const {
@@ -100,22 +108,34 @@ struct Problem {
   }
 };
 
-/// softmax(scale q k) v of every head over some positions; zeros without any.
-Numbers attended(const Problem& p, const Numbers& queries, const std::vector<Numbers>& keys,
-                 const std::vector<Numbers>& values, double scale) {
+/// Numbers of the heads of one row in a layer.
+struct Row {
+  Index layer, row;
+};
+
+/// softmax(scale q k) v of every head over the visible positions; zeros without any. Write weights, and
+/// scores of all positions; 0 for hidden positions, whose keys are NaN.
+Numbers attended(const Problem& p, Row at, const Numbers& queries, const std::vector<Numbers>& keys,
+                 const std::vector<Numbers>& values, const std::vector<bool>& visible, double scale,
+                 Numbers& written) {
   Numbers context(p.c.size);
+  const Index count = keys.size();
   for (Index head = 0; head < p.c.heads; ++head) {
-    Numbers weights;
+    Numbers scores(count);
     double top = -INFINITY, whole = 0;
-    for (const Numbers& key : keys) {
-      double score = 0;
-      for (Index d = head * p.part; d < (head + 1) * p.part; ++d) score += queries[d] * key[d];
-      weights.push_back(scale * score);
-      top = std::max(top, weights.back());
+    for (Index j = 0; j < count; ++j) {
+      if (!visible[j]) continue;
+      for (Index d = head * p.part; d < (head + 1) * p.part; ++d) scores[j] += scale * queries[d] * keys[j][d];
+      top = std::max(top, scores[j]);
     }
-    for (double& weight : weights) whole += weight = std::exp(weight - top);
-    for (std::size_t j = 0; j < keys.size(); ++j)
-      for (Index d = head * p.part; d < (head + 1) * p.part; ++d) context[d] += weights[j] / whole * values[j][d];
+    for (Index j = 0; j < count; ++j) whole += visible[j] ? std::exp(scores[j] - top) : 0;
+    for (Index j = 0; j < count; ++j) {
+      const double weight = visible[j] ? std::exp(scores[j] - top) / whole : 0;
+      written[p.place(0, at.layer, head, at.row, count) + j] = weight;
+      written[p.place(1, at.layer, head, at.row, count) + j] = scores[j];
+      if (!visible[j]) continue;
+      for (Index d = head * p.part; d < (head + 1) * p.part; ++d) context[d] += weight * values[j][d];
+    }
   }
   return context;
 }
@@ -140,12 +160,13 @@ std::vector<Numbers> vectors(const Numbers& from, const std::vector<Index>& plac
   return found;
 }
 
-/// States and cache after a step.
+/// States, cache, weights and scores after a step.
 struct Right {
   std::vector<Numbers> states;
-  Numbers cache;
+  Numbers cache, own, cross;
 
-  explicit Right(const Problem& p) : cache(p.cache.begin(), p.cache.end()) {
+  explicit Right(const Problem& p)
+      : cache(p.cache.begin(), p.cache.end()), own(p.own.size()), cross(p.cross.size()) {
     const Index size = p.c.size;
     for (Index row = 0; row < p.rows; ++row)
       states.emplace_back(p.states.begin() + row * size, p.states.begin() + (row + 1) * size);
@@ -178,16 +199,19 @@ struct Right {
         for (Index j = 0; j < p.c.positions; ++j)
           at[which].push_back(p.place(2 * number + which, sentence, p.slots[row * p.c.positions + j]));
         for (Index j = sentence * p.c.source; j < (sentence + 1) * p.c.source; ++j)
-          if (!p.c.is_masked || p.mask[j])
-            at[2 + which].push_back(((2 * number + which) * p.c.sentences * p.c.source + j) * size);
+          at[2 + which].push_back(((2 * number + which) * p.c.sentences * p.c.source + j) * size);
       }
+      const std::vector<bool> all(p.c.positions, true);
+      std::vector<bool> visible(p.c.source, true);
+      for (Index j = 0; p.c.is_masked && j < p.c.source; ++j) visible[j] = p.mask[sentence * p.c.source + j];
       Numbers& state = states[row];
-      const Numbers self = attended(p, queries[row], vectors(cache, at[0], size), vectors(cache, at[1], size),
-                                    p.step.self_scale);
+      const Numbers self = attended(p, {number, row}, queries[row], vectors(cache, at[0], size),
+                                    vectors(cache, at[1], size), all, p.step.self_scale, own);
       state = after(layer.self_norm, sum(state, layer.self_output(self)));
-      const Numbers cross = attended(p, layer.query(before(layer.cross_norm, state)), vectors(memory, at[2], size),
-                                     vectors(memory, at[3], size), p.step.cross_scale);
-      state = after(layer.cross_norm, sum(state, layer.cross_output(cross)));
+      const Numbers source =
+          attended(p, {number, row}, layer.query(before(layer.cross_norm, state)), vectors(memory, at[2], size),
+                   vectors(memory, at[3], size), visible, p.step.cross_scale, cross);
+      state = after(layer.cross_norm, sum(state, layer.cross_output(source)));
       Numbers hidden = layer.inner(before(layer.feed_forward_norm, state));
       for (double& number : hidden) number = activated(number, p.c.activation);
       state = after(layer.feed_forward_norm, sum(state, layer.outer(hidden)));
@@ -278,6 +302,8 @@ void check(const Case& c, Random& random) {
   Numbers states;
   for (const Numbers& state : right.states) states.insert(states.end(), state.begin(), state.end());
   compare("features of a step", p.states, states, 2e-4);
+  compare("weights and scores of the tokens", p.own, right.own, 2e-4);
+  compare("weights and scores of the source", p.cross, right.cross, 2e-4);
   for (std::size_t i = 0; i < cache.size(); ++i) {
     const bool is_new = Index(i) / c.size % p.capacity >= c.filled;
     must(is_new || are_equal(&cache[i], &p.cache[i], 1), "a step changes an earlier slot");
@@ -286,10 +312,13 @@ void check(const Case& c, Random& random) {
   }
   const std::vector<float> result = p.states;
   p.states = before;
+  const DecoderStep with_weights = p.step;
   p.step.threads = 1;
+  p.step.own = p.step.cross = nullptr;
   must_run(run(p.step));
   must(are_equal(result.data(), p.states.data(), result.size()),
-       "a step on one thread differs from that on several");
+       "a step on one thread, without weights, differs from that on several");
+  p.step = with_weights;
   if (p.rows > 1 && c.layers > 0 && c.source > 0) must_refuse_wrong_arrays(p);
   if (p.rows == 0) must_refuse_wrong_empty(p.step);
 }

@@ -9,10 +9,17 @@ from torch import Tensor
 
 from regard.attention import Attention, ScaledDot, additive_attention
 from regard.attention.fused_additive import additive_scores, prepare
+from regard.building import build_translation
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
+from regard.linear import freeze
+from regard.models.contracts import Memory
+from regard.models.transformer import NativeTransformerDecoder
+from regard.models.transformer.native import NativeState
+from regard.panels import Panels
 from regard.search import candidates
 from regard.training.linear_cross_entropy import linear_cross_entropy
+from tests import configs
 
 
 @pytest.fixture(autouse=True)
@@ -102,8 +109,26 @@ def loss() -> list[Tensor]:
     )
 
 
+def panels() -> list[Tensor]:
+    weight = Panels.of(numbers(11, 7))
+    return [weight.product(numbers(2, 3, 7), numbers(11), "gelu"), weight.plain()]
+
+
+def decoder_step(decoder: NativeTransformerDecoder) -> list[Tensor]:
+    keys = numbers(2, 5, 6)
+    memory = Memory(keys, keys, torch.ones(2, 5, dtype=torch.bool, device="cpu"))
+    tokens = torch.ones(2, 1, dtype=torch.long, device="cpu")
+    with torch.no_grad():
+        _, state = decoder.step(tokens, decoder.start((memory,)))
+        output, state = decoder.step(tokens, state, need_weights=True)
+    assert isinstance(state, NativeState)
+    return [output.features, *[block.weights for block in output.attention]]
+
+
 def calls() -> dict[str, Callable[[], list[Tensor]]]:
     lstm = RecurrentStack("lstm", 5, 7)
+    transformer = configs.transformer(size=6, heads=3, feed_forward=5, positions="rotary")
+    native = freeze(build_translation(transformer, 13, 11)).decoder
     return {
         "dots": dots,
         "additive": additive,
@@ -113,6 +138,8 @@ def calls() -> dict[str, Callable[[], list[Tensor]]]:
         "lstm": lambda: stack(lstm, numbers(2, 3, 5)),
         "candidates": best,
         "loss": loss,
+        "panels": panels,
+        "decoder step": lambda: decoder_step(native),
     }
 
 

@@ -6,6 +6,7 @@ import copy
 import io
 import math
 import pickle
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -192,22 +193,55 @@ def test_branches_of_a_state_are_independent():
             branches[number] = mine, other
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        dict(positions="rotary"),
+        dict(attention=dict(score="dot", temperature=1.7)),
+        dict(heads=1),
+    ],
+)
+@pytest.mark.usefixtures("instruction_set")
 @torch.no_grad()
-def test_requested_weights_come_from_the_reference():
+def test_requested_weights_equal_those_of_the_reference(values):
+    """From the first step and from a later one; the features have the same bits as without."""
+    reference, native = decoders(**values)
+    start = native.start(memory()), reference.start(memory())
+    for ours, theirs in (start, assert_equal_steps(reference, native, memory(), 3, 2)):
+        tokens = tokens_of(*ours.slots.shape[:2])
+        for _ in range(2):
+            without, _ = native.step(tokens, ours)
+            output, ours = native.step(tokens, ours, need_weights=True)
+            expected, theirs = reference.step(tokens, theirs, need_weights=True)
+            assert isinstance(ours, NativeState)
+            assert torch.equal(output.features, without.features)
+            assert without.attention == ()
+            assert_equal_blocks(output, expected)
+
+
+def assert_equal_blocks(output, expected):
+    for block, other in zip(output.attention, expected.attention, strict=True):
+        assert block.kind == other.kind
+        close(block.weights, other.weights)
+        close(block.scores, other.scores)
+
+
+@torch.no_grad()
+def test_weights_of_the_reference_go_on_from_a_native_state():
+    """In the middle of a search: under a transform, or with a window."""
     for window in (None, 1):
         reference, native = decoders(window=window)
         start = native.start(memory()), reference.start(memory())
         for ours, theirs in (start, assert_equal_steps(reference, native, memory(), 3, 2)):
             branch, tokens = ours, tokens_of(*ours.slots.shape[:2])
             for _ in range(2):
-                output, ours = native.step(tokens, ours, need_weights=True)
+                with nullcontext() if window else forward_ad.dual_level():
+                    output, ours = native.step(tokens, ours, need_weights=True)
                 expected, theirs = reference.step(tokens, theirs, need_weights=True)
                 assert isinstance(ours, TransformerState)
                 close(output.features, expected.features)
-                for block, other in zip(output.attention, expected.attention, strict=True):
-                    assert block.kind == other.kind
-                    close(block.weights, other.weights)
-                    close(block.scores.nan_to_num(), other.scores.nan_to_num())
+                assert_equal_blocks(output, expected)
             output, _ = native.step(tokens, ours)
             close(output.features, reference.step(tokens, theirs)[0].features)
             assert isinstance(native.step(tokens, branch)[1], NativeState)

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from regard import kernels
-from regard.attention import Attention, KVCache, PreparedHeads, Softmax
+from regard.attention import Attention, FullSpan, KVCache, PreparedHeads, Softmax
 from regard.attention.dot.choose import dot_scale
 from regard.attention.kv_cache import CachedVectors
 from regard.attention.masks import none_if_full, padding
@@ -355,7 +355,9 @@ class NativeTransformerDecoder(nn.Module):
     ) -> tuple[DecoderOutput, NativeState | TransformerState]:
         decoder = self.decoder
         if isinstance(state, NativeState):
-            weights = self._usable_weights(state.memory)
+            # scores of positions outside a span are not computed
+            has_kernel = not need_weights or type(decoder.span) is FullSpan
+            weights = self._usable_weights(state.memory) if has_kernel else None
             if weights is not None:
                 return self._step(weights, tokens, state, need_weights)
             state = state.plain(decoder.layers[0].self_attention.heads.num_heads)
