@@ -52,25 +52,26 @@ struct Layer {
 /// A step with its arrays. Slots that no hypothesis may attend to, and hidden source positions, are NaN.
 struct Problem {
   Case c;
-  Index rows, capacity, part;
+  Index rows, stored, capacity, part;
   std::deque<Layer> layers;
   LayerNorm last;
   std::vector<DecoderLayer> structures;
   std::vector<float> states, cache, memory, cosines, sines, room, own, cross;
-  std::vector<Index> slots;
+  std::vector<Index> entries, slots;
   std::vector<std::uint8_t> mask;
   DecoderStep step;
 
   Problem(const Case& c, Random& random)
-      : c(c), rows(c.sentences * c.hypotheses), capacity(c.filled + c.hypotheses), part(c.size / c.heads),
-        last(c.size, random), states(drawn<float>(random, rows * c.size)),
-        cache(unknown<float>(c.layers * 2 * c.sentences * capacity * c.size)),
-        memory(drawn<float>(random, c.layers * 2 * c.sentences * c.source * c.size)),
+      : c(c), rows(c.sentences * c.hypotheses), stored(c.sentences + 2), capacity(c.filled + c.hypotheses),
+        part(c.size / c.heads), last(c.size, random), states(drawn<float>(random, rows * c.size)),
+        cache(unknown<float>(c.layers * 2 * stored * capacity * c.size)),
+        memory(drawn<float>(random, c.layers * 2 * stored * c.source * c.size)),
         cosines(drawn<float>(random, c.rotates ? part : 0)), sines(drawn<float>(random, c.rotates ? part : 0)),
         room(unknown<float>(rows * (c.inner + 4 * c.size))),
         own(unknown<float>(2 * rows * c.layers * c.heads * c.positions)),
-        cross(unknown<float>(2 * rows * c.layers * c.heads * c.source)), slots(rows * c.positions),
-        mask(c.is_masked ? c.sentences * c.source : 0) {
+        cross(unknown<float>(2 * rows * c.layers * c.heads * c.source)), entries(c.sentences),
+        slots(rows * c.positions), mask(c.is_masked ? stored * c.source : 0) {
+    for (Index i = 0; i < c.sentences; ++i) entries[i] = c.sentences - i;  // neither first nor last
     for (Index i = 0; i < c.layers; ++i) layers.emplace_back(c.size, c.inner, random);
     for (const Layer& layer : layers) structures.push_back(layer.structure());
     for (Index row = 0; row < rows; ++row)
@@ -82,17 +83,18 @@ struct Problem {
         for (Index j = 0; j < c.positions; ++j)
           for (Index d = 0; d < c.size; ++d)
             cache[place(i, row / c.hypotheses, slots[row * c.positions + j]) + d] = float(random() % 1000) / 500 - 1;
-    for (std::size_t i = 0; i < mask.size(); ++i)  // the first sentence has no visible position
-      mask[i] = i >= std::size_t(c.source) && random() % 3 != 0;
+    for (std::size_t i = 0; i < mask.size(); ++i)  // the last sentence has no visible position
+      mask[i] = Index(i) / c.source != 1 && random() % 3 != 0;
     for (Index i = 0; i < c.layers * 2; ++i)
       for (std::size_t j = 0; j < mask.size(); ++j)
         if (!mask[j]) std::fill_n(memory.begin() + (i * mask.size() + j) * c.size, c.size, NAN);
-    step = {c.sentences, c.hypotheses, c.layers, c.heads, c.size, c.inner, c.positions, c.filled, capacity, c.source,
-            c.norm_first, c.activation, THREADS, structures.data(), states.data(), cache.data(), memory.data(),
-            slots.data(), c.is_masked ? mask.data() : nullptr, c.rotates ? cosines.data() : nullptr,
-            c.rotates ? sines.data() : nullptr, room.data(), own.data(), cross.data(), c.has_last ? last.structure() : Norm{}, 0.4f, 0.7f,
-            {Index(sizeof(DecoderLayer)) * c.layers, bytes(states), bytes(cache), bytes(memory), bytes(slots),
-             bytes(mask), bytes(cosines), bytes(sines), bytes(room), bytes(own), bytes(cross)}};
+    step = {c.sentences, stored, c.hypotheses, c.layers, c.heads, c.size, c.inner, c.positions, c.filled,
+            capacity, c.source, c.norm_first, c.activation, THREADS, structures.data(), states.data(), cache.data(), memory.data(),
+            entries.data(), slots.data(), c.is_masked ? mask.data() : nullptr, c.rotates ? cosines.data() : nullptr,
+            c.rotates ? sines.data() : nullptr, room.data(), own.data(), cross.data(),
+            c.has_last ? last.structure() : Norm{}, 0.4f, 0.7f,
+            {Index(sizeof(DecoderLayer)) * c.layers, bytes(states), bytes(cache), bytes(memory), bytes(entries),
+             bytes(slots), bytes(mask), bytes(cosines), bytes(sines), bytes(room), bytes(own), bytes(cross)}};
   }
   Problem(const Problem&) = delete;
 
@@ -104,7 +106,7 @@ struct Problem {
 
   /// First number of a slot; `which` counts the keys and the values of every layer.
   Index place(Index which, Index sentence, Index slot) const {
-    return ((which * c.sentences + sentence) * capacity + slot) * c.size;
+    return ((which * stored + entries[sentence]) * capacity + slot) * c.size;
   }
 };
 
@@ -198,12 +200,12 @@ struct Right {
       for (Index which = 0; which < 2; ++which) {
         for (Index j = 0; j < p.c.positions; ++j)
           at[which].push_back(p.place(2 * number + which, sentence, p.slots[row * p.c.positions + j]));
-        for (Index j = sentence * p.c.source; j < (sentence + 1) * p.c.source; ++j)
-          at[2 + which].push_back(((2 * number + which) * p.c.sentences * p.c.source + j) * size);
+        const Index first = ((2 * number + which) * p.stored + p.entries[sentence]) * p.c.source;
+        for (Index j = first; j < first + p.c.source; ++j) at[2 + which].push_back(j * size);
       }
       const std::vector<bool> all(p.c.positions, true);
       std::vector<bool> visible(p.c.source, true);
-      for (Index j = 0; p.c.is_masked && j < p.c.source; ++j) visible[j] = p.mask[sentence * p.c.source + j];
+      for (Index j = 0; p.c.is_masked && j < p.c.source; ++j) visible[j] = p.mask[p.entries[sentence] * p.c.source + j];
       Numbers& state = states[row];
       const Numbers self = attended(p, {number, row}, queries[row], vectors(cache, at[0], size),
                                     vectors(cache, at[1], size), all, p.step.self_scale, own);
@@ -224,7 +226,7 @@ int run(const DecoderStep& step) { return regard_decoder_step(&step); }
 void must_refuse_wrong_arrays(Problem& p) {
   const DecoderStep right = p.step;
   must_refuse_wrong(right,
-                    {&DecoderStep::sentences, &DecoderStep::hypotheses, &DecoderStep::layers, &DecoderStep::heads,
+                    {&DecoderStep::sentences, &DecoderStep::stored, &DecoderStep::hypotheses, &DecoderStep::layers, &DecoderStep::heads,
                      &DecoderStep::size, &DecoderStep::inner, &DecoderStep::positions, &DecoderStep::filled,
                      &DecoderStep::capacity, &DecoderStep::source},
                     run);
@@ -240,6 +242,12 @@ void must_refuse_wrong_arrays(Problem& p) {
       must_refuse(run(right));
       p.slots[i] = slot;
     }
+  for (Index value : {Index(-1), p.stored, INT64_MAX}) {
+    const Index entry = p.entries.back();
+    p.entries.back() = value;
+    must_refuse(run(right));
+    p.entries.back() = entry;
+  }
   for (Packed DecoderLayer::*weight :
        {&DecoderLayer::projection, &DecoderLayer::self_output, &DecoderLayer::query, &DecoderLayer::cross_output,
         &DecoderLayer::inner, &DecoderLayer::outer})
@@ -266,11 +274,11 @@ void must_refuse_wrong_arrays(Problem& p) {
   must_refuse(run(wrong));
   wrong = right;
   wrong.sines = wrong.sines ? nullptr : p.states.data();
-  wrong.bytes[7] = bytes(p.states);
+  wrong.bytes[8] = bytes(p.states);
   must_refuse(run(wrong));
   if (p.part % 2) {
     wrong.cosines = p.states.data();
-    wrong.bytes[6] = bytes(p.states);
+    wrong.bytes[7] = bytes(p.states);
     must_refuse(run(wrong));
   }
 }
@@ -278,7 +286,7 @@ void must_refuse_wrong_arrays(Problem& p) {
 /// Sizes that are wrong where other sizes are zero, so that no array is needed.
 void must_refuse_wrong_empty(const DecoderStep& right) {
   for (Index DecoderStep::*size :
-       {&DecoderStep::sentences, &DecoderStep::hypotheses, &DecoderStep::layers, &DecoderStep::heads,
+       {&DecoderStep::sentences, &DecoderStep::stored, &DecoderStep::hypotheses, &DecoderStep::layers, &DecoderStep::heads,
         &DecoderStep::size, &DecoderStep::inner, &DecoderStep::positions, &DecoderStep::filled,
         &DecoderStep::capacity, &DecoderStep::source})
     for (Index value : WRONG) {

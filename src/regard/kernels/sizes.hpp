@@ -206,24 +206,32 @@ inline bool fits(const DecoderLayer& l, Index size, Index inner) {
          fits(l.feed_forward_norm, size);
 }
 
-/// Whether the arrays of a step are as large as its sizes, except its layers and slots.
+/// Whether the arrays of a step are as large as its sizes, except its layers.
 inline bool has_arrays(const DecoderStep& s) {
   constexpr Index item = sizeof(float);
   const Index rows = s.sentences * s.hypotheses, turns = dense(item, {s.size / s.heads});
   return holds(s.layer, s.bytes[0], dense(sizeof(DecoderLayer), {s.layers})) &&
          holds(s.states, s.bytes[1], dense(item, {rows, s.size})) &&
-         holds(s.cache, s.bytes[2], dense(item, {s.layers, 2, s.sentences, s.capacity, s.size})) &&
-         holds(s.memory, s.bytes[3], dense(item, {s.layers, 2, s.sentences, s.source, s.size})) &&
-         holds(s.slots, s.bytes[4], dense(sizeof(Index), {rows, s.positions})) &&
-         holds_if_there(s.mask, s.bytes[5], dense(1, {s.sentences, s.source})) &&
-         holds_if_there(s.cosines, s.bytes[6], turns) && holds_if_there(s.sines, s.bytes[7], turns) &&
-         holds(s.room, s.bytes[8], dense(item, {rows, s.inner + 4 * s.size})) &&
-         holds_if_there(s.own, s.bytes[9], dense(item, {2, rows, s.layers, s.heads, s.positions})) &&
-         holds_if_there(s.cross, s.bytes[10], dense(item, {2, rows, s.layers, s.heads, s.source}));
+         holds(s.cache, s.bytes[2], dense(item, {s.layers, 2, s.stored, s.capacity, s.size})) &&
+         holds(s.memory, s.bytes[3], dense(item, {s.layers, 2, s.stored, s.source, s.size})) &&
+         holds(s.entries, s.bytes[4], dense(sizeof(Index), {s.sentences})) &&
+         holds(s.slots, s.bytes[5], dense(sizeof(Index), {rows, s.positions})) &&
+         holds_if_there(s.mask, s.bytes[6], dense(1, {s.stored, s.source})) &&
+         holds_if_there(s.cosines, s.bytes[7], turns) && holds_if_there(s.sines, s.bytes[8], turns) &&
+         holds(s.room, s.bytes[9], dense(item, {rows, s.inner + 4 * s.size})) &&
+         holds_if_there(s.own, s.bytes[10], dense(item, {2, rows, s.layers, s.heads, s.positions})) &&
+         holds_if_there(s.cross, s.bytes[11], dense(item, {2, rows, s.layers, s.heads, s.source}));
+}
+
+/// Whether all numbers are from 0 to before `end`.
+inline bool are_below(const Index* numbers, Index count, Index end) {
+  for (Index i = 0; i < count; ++i)
+    if (numbers[i] < 0 || numbers[i] >= end) return false;
+  return true;
 }
 
 inline bool fits(const DecoderStep& s) {
-  if (!are_possible({s.sentences, s.hypotheses, s.layers, s.heads, s.size, s.inner, s.positions, s.filled,
+  if (!are_possible({s.sentences, s.stored, s.hypotheses, s.layers, s.heads, s.size, s.inner, s.positions, s.filled,
                      s.capacity, s.source}))
     return false;
   if (s.size == 0 || s.heads == 0 || s.size % s.heads || s.filled + s.hypotheses > s.capacity) return false;
@@ -233,9 +241,8 @@ inline bool fits(const DecoderStep& s) {
   if (s.last.weight && !fits(s.last, s.size)) return false;
   for (Index i = 0; i < s.layers; ++i)
     if (!fits(s.layer[i], s.size, s.inner)) return false;
-  for (Index i = 0; i < rows * s.positions; ++i)
-    if (s.slots[i] < 0 || s.slots[i] >= s.filled + s.hypotheses) return false;
-  return true;
+  return are_below(s.entries, s.sentences, s.stored) &&
+         are_below(s.slots, rows * s.positions, s.filled + s.hypotheses);
 }
 
 }  // namespace

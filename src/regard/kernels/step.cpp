@@ -74,7 +74,8 @@ class Layers {
   }
 
   float* cached(Index layer, Index which, Index sentence) const {
-    return step_.cache + ((layer * 2 + which) * step_.sentences + sentence) * step_.capacity * size_;
+    const Index entry = (layer * 2 + which) * step_.stored + step_.entries[sentence];
+    return step_.cache + entry * step_.capacity * size_;
   }
 
   /// Write the new keys and values to the cache; rotate queries and keys.
@@ -106,12 +107,12 @@ class Layers {
 
   void attend_to_source(Index layer) const {
     attend(step_.source, [&](Index row) {
-      const Index sentence = row / step_.hypotheses, of_sentence = step_.source * size_;
-      const float* keys = step_.memory + (layer * 2 * step_.sentences + sentence) * of_sentence;
-      return Heads{projected_ + row * size_, keys, keys + step_.sentences * of_sentence,
+      const Index entry = step_.entries[row / step_.hypotheses], of_sentence = step_.source * size_;
+      const float* keys = step_.memory + (layer * 2 * step_.stored + entry) * of_sentence;
+      return Heads{projected_ + row * size_, keys, keys + step_.stored * of_sentence,
                    normed_ + row * size_, place(step_.cross, 0, layer, row, step_.source),
                    place(step_.cross, 1, layer, row, step_.source), nullptr,
-                   step_.mask ? step_.mask + sentence * step_.source : nullptr, step_.heads,
+                   step_.mask ? step_.mask + entry * step_.source : nullptr, step_.heads,
                    size_ / step_.heads, step_.source, size_, step_.hypotheses * step_.source,
                    step_.cross_scale};
     });

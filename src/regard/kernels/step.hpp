@@ -51,16 +51,18 @@ struct DecoderLayer {
   Norm self_norm, cross_norm, feed_forward_norm;
 };
 
-/// All layers for one token of every hypothesis. `rows` are sentences x hypotheses.
+/// All layers for one token of every hypothesis. `rows` are sentences x hypotheses. Sentences that are
+/// done stay among the `stored` ones.
 struct DecoderStep {
-  Index sentences, hypotheses, layers, heads, size, inner, positions, filled, capacity, source,
+  Index sentences, stored, hypotheses, layers, heads, size, inner, positions, filled, capacity, source,
       norm_first, activation, threads;
   const DecoderLayer* layer;
   float* states;         // rows x size: embeddings, then features
-  float* cache;          // layers x 2 x sentences x capacity x size: keys and values of the tokens
-  const float* memory;   // layers x 2 x sentences x source x size: keys and values of the source
+  float* cache;          // layers x 2 x stored x capacity x size: keys and values of the tokens
+  const float* memory;   // layers x 2 x stored x source x size: keys and values of the source
+  const Index* entries;  // of each sentence, its number among the stored ones; each number once
   const Index* slots;    // rows x positions: cache positions that a hypothesis attends to
-  const std::uint8_t* mask;  // sentences x source: positions to attend to, or null
+  const std::uint8_t* mask;  // stored x source: positions to attend to, or null
   const float* cosines;  // of a head's numbers at this position, or null: no rotation
   const float* sines;
   float* room;           // rows x (inner + 4 size)
@@ -69,5 +71,5 @@ struct DecoderStep {
   float* cross;          // 2 x sentences x layers x heads x hypotheses x source; or null
   Norm last;
   float self_scale, cross_scale;
-  Index bytes[11];  // of each array from `layer` to `cross`; 0 for null
+  Index bytes[12];  // of each array from `layer` to `cross`; 0 for null
 };

@@ -99,16 +99,17 @@ class _Step(ctypes.Structure):
     """`DecoderStep` of regard/kernels/step.hpp."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("sentences", "hypotheses", "layers", "heads")),
-        *((name, ctypes.c_int64) for name in ("size", "inner", "positions", "filled")),
+        *((name, ctypes.c_int64) for name in ("sentences", "stored", "hypotheses", "layers")),
+        *((name, ctypes.c_int64) for name in ("heads", "size", "inner", "positions", "filled")),
         *((name, ctypes.c_int64) for name in ("capacity", "source", "norm_first")),
         *((name, ctypes.c_int64) for name in ("activation", "threads")),
-        *((name, ctypes.c_void_p) for name in ("layer", "states", "cache", "memory", "slots")),
-        *((name, ctypes.c_void_p) for name in ("mask", "cosines", "sines", "room")),
+        *((name, ctypes.c_void_p) for name in ("layer", "states", "cache", "memory")),
+        *((name, ctypes.c_void_p) for name in ("entries", "slots", "mask")),
+        *((name, ctypes.c_void_p) for name in ("cosines", "sines", "room")),
         *((name, ctypes.c_void_p) for name in ("own", "cross")),
         ("last", _Norm),
         *((name, ctypes.c_float) for name in ("self_scale", "cross_scale")),
-        ("bytes", ctypes.c_int64 * 11),
+        ("bytes", ctypes.c_int64 * 12),
     ]
 
 
@@ -116,20 +117,24 @@ class _Step(ctypes.Structure):
 class _Cache:
     """Keys and values of all layers, with room for more; the first `filled` slots are in use."""
 
-    rows: Float[Tensor, "layer 2 batch capacity size"]
+    rows: Float[Tensor, "layer 2 stored capacity size"]
     filled: int
 
 
 @dataclass(frozen=True)
 class NativeState:
     """Keys and values of the source and of the tokens before, and the slots of each hypothesis. As
-    in `TransformerState`, states share a cache until one of them needs a slot that another uses."""
+    in `TransformerState`, states share a cache until one of them needs a slot that another uses.
 
-    memory: Float[Tensor, "layer 2 batch source size"]
-    mask: Bool[Tensor, "batch source"] | None
+    Keys and values of sentences that are done stay where they are: `entries` has the number of each
+    sentence among the stored ones, so no key is copied when sentences leave the batch."""
+
+    memory: Float[Tensor, "layer 2 stored source size"]
+    mask: Bool[Tensor, "stored source"] | None
     cache: _Cache
     length: int
     """Number of slots of this state."""
+    entries: Int[Tensor, "batch"]
     slots: Int[Tensor, "batch hypothesis position"]
 
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> NativeState:
@@ -137,29 +142,33 @@ class NativeState:
         return replace(self, slots=self.slots.gather(1, index))
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> NativeState:
-        return NativeState(
-            self.memory.index_select(2, sentences),
-            None if self.mask is None else self.mask[sentences],
-            _Cache(self.cache.rows.index_select(2, sentences), self.length),
-            self.length,
-            self.slots[sentences],
+        kept = replace(self, entries=self.entries[sentences], slots=self.slots[sentences])
+        if len(set(sentences.tolist())) == len(sentences):
+            return kept
+        return replace(
+            kept,
+            memory=self.memory.index_select(2, kept.entries),
+            mask=None if self.mask is None else self.mask[kept.entries],
+            cache=_Cache(self.cache.rows.index_select(2, kept.entries), self.length),
+            entries=torch.arange(len(sentences), device="cpu"),
         )
 
     def check(self, num_layers: int, size: int) -> None:
         """ValueError unless this is a state of a decoder with these layers."""
         if not self.slots.dim() == 3 or not self.memory.dim() == self.cache.rows.dim() == 5:
             raise ValueError("state: expected one that start or step of this decoder returned")
-        batch, source, capacity = len(self.slots), self.memory.size(3), self.cache.rows.size(3)
+        stored, source, capacity = *self.memory.shape[2:4], self.cache.rows.size(3)
         arrays = [
-            ("memory", self.memory, (num_layers, 2, batch, source, size), torch.float32),
-            ("cache", self.cache.rows, (num_layers, 2, batch, capacity, size), torch.float32),
+            ("memory", self.memory, (num_layers, 2, stored, source, size), torch.float32),
+            ("cache", self.cache.rows, (num_layers, 2, stored, capacity, size), torch.float32),
+            ("entries", self.entries, (len(self.slots),), torch.int64),
             ("slots", self.slots, tuple(self.slots.shape), torch.int64),
         ]
         if self.mask is not None:
-            arrays.append(("mask", self.mask, (batch, source), torch.bool))
+            arrays.append(("mask", self.mask, (stored, source), torch.bool))
         for name, array, shape, dtype in arrays:
             check_array(f"{name} of the state", array, shape, dtype)
-            if name != "slots" and not array.is_contiguous():
+            if name not in ("entries", "slots") and not array.is_contiguous():
                 raise ValueError(f"{name} of the state: expected a contiguous array")
         if not 0 <= self.length <= capacity:
             raise ValueError(
@@ -178,9 +187,8 @@ class NativeState:
             cache = _Cache(cache.rows.new_empty(shape), self.length)
             cache.rows[:, :, :, : self.length] = self.cache.rows[:, :, :, : self.length]
         cache.filled = length
-        return NativeState(
-            self.memory, self.mask, cache, length, torch.cat([self.slots, new], dim=2)
-        )
+        slots = torch.cat([self.slots, new], dim=2)
+        return replace(self, cache=cache, length=length, slots=slots)
 
     def plain(self, num_heads: int) -> TransformerState:
         """Return the state of the reference."""
@@ -188,14 +196,15 @@ class NativeState:
         def heads(rows: Tensor) -> Tensor:
             return rows.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
-        memory = tuple(PreparedHeads(*map(heads, layer)) for layer in self.memory)
-        cached = self.cache.rows[:, :, :, : self.length]
+        entries = self.entries
+        memory = tuple(PreparedHeads(*map(heads, layer)) for layer in self.memory[:, :, entries])
+        cached = self.cache.rows[:, :, entries, : self.length]
         caches = tuple(
             KVCache(tuple(CachedVectors.of(heads(rows)) for rows in layer)) for layer in cached
         )
         if not self.length:
             caches = (KVCache(),) * len(cached)
-        mask = None if self.mask is None else padding(self.mask)
+        mask = None if self.mask is None else padding(self.mask[entries])
         return TransformerState(memory, mask, caches, self.slots)
 
 
@@ -343,6 +352,7 @@ class NativeTransformerDecoder(nn.Module):
             none_if_full(kernels.dense(mask)),
             _Cache(projected.new_empty(layers, 2, batch, 0, size), 0),
             0,
+            torch.arange(batch, device="cpu"),
             torch.empty(batch, 1, 0, dtype=torch.long, device="cpu"),
         )
 
@@ -393,10 +403,11 @@ class NativeTransformerDecoder(nn.Module):
             own = states.new_empty(*axes, slots.size(2))
             cross = states.new_empty(*axes, state.memory.size(3))
         rows = state.cache.rows
-        arrays = states, rows, state.memory, slots, state.mask, cosines, sines, room, own, cross
-        addresses, sizes = kernels.places(*arrays)
+        arrays = states, rows, state.memory, kernels.dense(state.entries), slots, state.mask
+        addresses, sizes = kernels.places(*arrays, cosines, sines, room, own, cross)
         problem = _Step(
-            *(batch, num_hypotheses, len(decoder.layers), num_heads, size, weights.inner),
+            *(batch, rows.size(2), num_hypotheses, len(decoder.layers), num_heads, size),
+            weights.inner,
             *(slots.size(2), state.length - num_hypotheses, rows.size(3), state.memory.size(3)),
             is_exactly(layer.self_residual, PreNorm),
             ACTIVATIONS.index(cast(FeedForward, layer.feed_forward).activation),
