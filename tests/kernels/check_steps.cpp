@@ -313,8 +313,9 @@ void check(const Case& c, Random& random) {
   compare("weights and scores of the tokens", p.own, right.own, 2e-4);
   compare("weights and scores of the source", p.cross, right.cross, 2e-4);
   for (std::size_t i = 0; i < cache.size(); ++i) {
-    const bool is_new = Index(i) / c.size % p.capacity >= c.filled;
-    must(is_new || are_equal(&cache[i], &p.cache[i], 1), "a step changes an earlier slot");
+    const Index slot = Index(i) / c.size, entry = slot / p.capacity % p.stored;
+    const bool is_new = slot % p.capacity >= c.filled && entry >= 1 && entry <= c.sentences;
+    must(is_new || are_equal(&cache[i], &p.cache[i], 1), "a step changes an earlier slot, or that of another sentence");
     must(!is_new || std::fabs(p.cache[i] - right.cache[i]) <= 2e-4 * (1 + std::fabs(right.cache[i])),
          "a step writes a wrong key or value");
   }
