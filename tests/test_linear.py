@@ -249,15 +249,15 @@ def test_foldable_modules_are_replaced_after_their_children():
     shared = Step(Step(Doubled()))
     model = nn.ModuleDict({"one": shared, "two": nn.Sequential(shared), "three": Left(Doubled())})
     inputs, frozen = torch.randn(5, 61), freeze(model)
-    one = frozen["one"]
-    assert one is frozen["two"][0]
-    assert type(one) is type(one.step.inner) is Folded
-    assert one.had is Folded
-    assert one.step.inner.had is Linear
+    outer = frozen["one"]
+    assert outer is frozen["two"][0]
+    assert type(outer) is type(outer.step.inner) is Folded
+    assert outer.had is Folded
+    assert outer.step.inner.had is Linear
     assert type(frozen["three"]) is Left
     assert type(frozen["three"].inner) is Linear
     assert not any(module.training for module in frozen.modules())
-    assert is_packed(one.step.inner.step.inner.weight) == is_packed(freeze(Linear(3, 5)).weight)
+    assert is_packed(outer.step.inner.step.inner.weight) == is_packed(freeze(Linear(3, 5)).weight)
     for name, layer in model.items():
         expected = layer(inputs).detach()
         torch.testing.assert_close(frozen[name](inputs), expected, rtol=1e-5, atol=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 
 from regard import kernels
 from regard.linear import Linear, PackedWeight, freeze, panels_of
+from regard.names import Activation
 from regard.panels import ACTIVATIONS, ActivationName, Panels
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
@@ -123,6 +125,10 @@ def test_the_plain_matrix_is_restored():
             panels = Panels.of(weight)
             assert torch.equal(panels.plain(), weight)
             assert panels.numbers.data_ptr() % 64 == 0 or not panels.numbers.numel()
+
+
+def test_all_activations_of_the_layers_have_kernels():
+    assert ACTIVATIONS == ("none", *get_args(Activation))
 
 
 WRONG = {

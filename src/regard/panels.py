@@ -14,12 +14,14 @@ from typing import Literal
 import torch
 
 from regard import kernels
+from regard.names import Activation
 from regard.shapes import Float, Tensor
 
 ALIGNMENT = 64
 """Bytes of a cache line."""
 ACTIVATIONS = ("none", "relu", "gelu")
-ActivationName = Literal["none", "relu", "gelu"]
+"""Activations in the order of `Activation` of regard/kernels/step.hpp."""
+ActivationName = Activation | Literal["none"]
 
 
 @kernels.structure("Packed")

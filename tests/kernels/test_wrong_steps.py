@@ -189,8 +189,8 @@ def attacked(draw, state, native):
         return replace(state, cache=cache)
     if name == "layers":
         (keys, mask) = torch.ones(len(state.slots), 2, SIZE), torch.ones(len(state.slots), 2)
-        other = frozen("pre", "learned", None, draw(st.sampled_from([1, 3])))
-        return other.start((Memory(keys, keys, mask.bool()),))
+        decoder = frozen("pre", "learned", None, draw(st.sampled_from([1, 3])))
+        return decoder.start((Memory(keys, keys, mask.bool()),))
     array = state.cache.rows if name == "rows" else getattr(state, name)
     if array is None:
         array = torch.ones(state.memory.shape[2:4], dtype=torch.bool)

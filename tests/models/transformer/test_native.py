@@ -669,8 +669,8 @@ def test_searches_of_frozen_and_unfrozen_models_are_equal(size):
 
 def test_every_member_of_an_ensemble_has_native_steps():
     torch.manual_seed(7)
-    other = build_translation(configs.changed(CONFIG, positions="rotary"), 13, VOCABULARY).eval()
-    ensemble = Ensemble([model_of(), other])
+    second = build_translation(configs.changed(CONFIG, positions="rotary"), 13, VOCABULARY).eval()
+    ensemble = Ensemble([model_of(), second])
     frozen = freeze(ensemble)
     with torch.no_grad():
         state = frozen.decoder.start(frozen.encode(pad(SENTENCES)))
