@@ -128,7 +128,7 @@ def test_the_plain_matrix_is_restored():
 
 
 def test_all_activations_of_the_layers_have_kernels():
-    assert ACTIVATIONS == ("none", *get_args(Activation))
+    assert ("none", *get_args(Activation)) == ACTIVATIONS
 
 
 WRONG = {
