@@ -6,6 +6,7 @@
 | source, target | positions of the source; positions of the target |
 | position | positions of either side |
 | step | steps of a decoder so far |
+| slot, capacity | vectors of a key-value cache; vectors that it has room for |
 | word | the real (not padded) target positions of a batch, in reading order |
 | kept | sentences that remain in a search after the complete ones are dropped |
 | hypothesis | hypotheses of one sentence in the beam |
