@@ -60,7 +60,7 @@ class System:
     has_rewards: bool = False
 
 
-GNMT = {"--model.size": "160"}
+GNMT = {"--model.size": "160", "--training.learning-rate": "0.002", "--data.bpe-dropout": "0"}
 SYSTEMS = {
     "bytenet": System(
         "ByteNet",
