@@ -15,7 +15,7 @@ from regard.layers.recurrent.stack import RecurrentStack
 from regard.linear import freeze
 from regard.models.contracts import Memory
 from regard.models.transformer import NativeTransformerDecoder
-from regard.models.transformer.native import NativeState
+from regard.models.transformer.native.state import NativeState
 from regard.panels import Panels
 from regard.search import candidates
 from regard.training.linear_cross_entropy import linear_cross_entropy

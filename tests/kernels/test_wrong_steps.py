@@ -14,7 +14,8 @@ from torch.nn import functional as F
 from regard.building import build_translation
 from regard.linear import freeze
 from regard.models.contracts import Memory
-from regard.models.transformer.native import NativeState, NativeTransformerDecoder
+from regard.models.transformer.native.decoder import NativeTransformerDecoder
+from regard.models.transformer.native.state import NativeState
 from regard.panels import Panels
 from tests import configs
 from tests.kernels.wrong_inputs import (

@@ -23,7 +23,8 @@ from regard.models.contracts import Memory
 from regard.models.ensemble import Ensemble
 from regard.models.transformer import NativeTransformerDecoder, TransformerDecoder
 from regard.models.transformer.decoder import DecoderLayer, TransformerState
-from regard.models.transformer.native import MIN_CAPACITY, NativeState, has_kernels
+from regard.models.transformer.native.state import MIN_CAPACITY, NativeState
+from regard.models.transformer.native.suitable import has_kernels
 from regard.search import BeamSettings, Limits, beam, greedy
 from tests import configs
 

@@ -5,7 +5,7 @@ keys."""
 
 from regard.models.transformer.decoder import DecoderArguments, DecoderLayer, TransformerDecoder
 from regard.models.transformer.encoder import EncoderArguments, EncoderLayer, TransformerEncoder
-from regard.models.transformer.native import NativeTransformerDecoder
+from regard.models.transformer.native.decoder import NativeTransformerDecoder
 
 __all__ = [
     "DecoderArguments",

@@ -1,0 +1,1 @@
+"""Steps of the Transformer's decoder in C++, for a search."""

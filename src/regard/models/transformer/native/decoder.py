@@ -1,0 +1,224 @@
+"""Steps of the Transformer's decoder in C++ (`regard/kernels/step.cpp`), for a search on a CPU in
+float32. A step is one call, where `TransformerDecoder` makes a call of PyTorch for each of its
+parts; for few sentences these calls take most of the time.
+
+    cache    layer x (key, value) x sentence x slot x size        tokens of all hypotheses
+    memory   layer x (key, value) x sentence x source x size      the source, projected once
+
+`TransformerDecoder` remains the reference: it computes whole targets, and every model with a part
+that has no kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from regard import kernels
+from regard.attention import FullSpan, Softmax
+from regard.attention.masks import none_if_full
+from regard.attention.multihead import Heads
+from regard.fast_path import are_unchanged, is_cast, is_exactly
+from regard.layers.feed_forward import FeedForward
+from regard.layers.positions import Rotary
+from regard.layers.residual import PreNorm
+from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
+from regard.models.memory import single_memory
+from regard.models.transformer.decoder import (
+    TransformerDecoder,
+    TransformerState,
+)
+from regard.models.transformer.native.state import Cache, NativeState
+from regard.models.transformer.native.suitable import has_kernels
+from regard.models.transformer.native.weights import Norm, Weights
+from regard.names import AttentionKind
+from regard.panels import ACTIVATIONS, check_array
+from regard.shapes import Float, Int, Tensor
+
+
+@kernels.structure("DecoderStep")
+class _Step(ctypes.Structure):
+    """`DecoderStep` of regard/kernels/step.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("sentences", "stored", "hypotheses", "layers")),
+        *((name, ctypes.c_int64) for name in ("heads", "size", "inner", "positions", "filled")),
+        *((name, ctypes.c_int64) for name in ("capacity", "source", "norm_first")),
+        *((name, ctypes.c_int64) for name in ("activation", "threads")),
+        *((name, ctypes.c_void_p) for name in ("layer", "states", "cache", "memory")),
+        *((name, ctypes.c_void_p) for name in ("entries", "slots", "mask")),
+        *((name, ctypes.c_void_p) for name in ("cosines", "sines", "room")),
+        *((name, ctypes.c_void_p) for name in ("own", "cross")),
+        ("last", Norm),
+        *((name, ctypes.c_float) for name in ("self_scale", "cross_scale")),
+        ("bytes", ctypes.c_int64 * 12),
+    ]
+
+
+class NativeTransformerDecoder(nn.Module):
+    """Frozen decoder of a Transformer whose steps are computed in C++.
+
+    The first search makes structures of the weights, which copies and pickles do not have. The
+    decoder's parts must not be replaced after that. Steps are those of the decoder itself with
+    gradients, autocast or hooks, in training, and for other types and devices."""
+
+    def __init__(self, decoder: TransformerDecoder) -> None:
+        """ValueError for a decoder with a part that has no kernel."""
+        super().__init__()
+        if not has_kernels(decoder):
+            raise ValueError("decoder: a part has no kernel; use the decoder itself")
+        self.decoder = decoder
+        self._weights: Weights | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_weights": None}
+
+    def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        """Convert the parameters, for example to another type, and forget their structures."""
+        self._weights = None
+        return super()._apply(function, recurse)
+
+    def folded(self) -> nn.Module:
+        """Return a native decoder, for a model that is frozen twice: its decoder is folded
+        first."""
+        decoder: nn.Module = self.decoder
+        return decoder if isinstance(decoder, NativeTransformerDecoder) else self
+
+    @property
+    def num_memories(self) -> int:
+        return self.decoder.num_memories
+
+    @property
+    def projection(self) -> nn.Linear:
+        return self.decoder.projection
+
+    def forward(
+        self,
+        inputs: Int[Tensor, "batch target"],
+        memories: tuple[Memory, ...],
+        *,
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        output: DecoderOutput = self.decoder(inputs, memories, need_weights=need_weights)
+        return output
+
+    def project(
+        self, features: Float[Tensor, "*batch feature"]
+    ) -> Float[Tensor, "*batch vocabulary"]:
+        return self.decoder.project(features)
+
+    def start(self, memories: tuple[Memory, ...]) -> NativeState | TransformerState:
+        memory = single_memory(memories)
+        keys, mask = memory.keys, memory.mask
+        is_usable = keys is memory.values and are_unchanged(self.decoder)
+        weights = self._usable_weights(keys) if is_usable else None
+        if weights is None:
+            return self.decoder.start(memories)
+        check_array("keys", keys, (*keys.shape[:2], weights.memory.inner))
+        batch, source = keys.shape[:2]
+        check_array("mask", mask, (batch, source), torch.bool)
+        layers = len(self.decoder.layers)
+        projected = weights.memory.product(keys, weights.memory_bias)
+        size = self.decoder.projection.in_features
+        rows = projected.view(batch, source, layers, 2, size).permute(2, 3, 0, 1, 4)
+        return NativeState(
+            rows.contiguous(),
+            none_if_full(kernels.dense(mask)),
+            Cache(projected.new_empty(layers, 2, batch, 0, size), 0),
+            0,
+            torch.arange(batch, device="cpu"),
+            torch.empty(batch, 1, 0, dtype=torch.long, device="cpu"),
+        )
+
+    def step(
+        self,
+        tokens: Int[Tensor, "batch hypothesis"],
+        state: NativeState | TransformerState,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[DecoderOutput, NativeState | TransformerState]:
+        decoder = self.decoder
+        if isinstance(state, NativeState):
+            # scores of positions outside a span are not computed
+            has_kernel = not need_weights or type(decoder.span) is FullSpan
+            weights = self._usable_weights(state.memory) if has_kernel else None
+            if weights is not None:
+                return self._step(weights, tokens, state, need_weights)
+            state = state.plain(decoder.layers[0].self_attention.heads.num_heads)
+        return decoder.step(tokens, state, need_weights=need_weights)
+
+    def _step(
+        self,
+        weights: Weights,
+        tokens: Int[Tensor, "batch hypothesis"],
+        state: NativeState,
+        need_weights: bool,
+    ) -> tuple[DecoderOutput, NativeState]:
+        decoder, size = self.decoder, self.decoder.projection.in_features
+        state.check(len(decoder.layers), size)
+        batch, num_hypotheses, position = state.slots.shape
+        dtype = torch.int32 if tokens.dtype == torch.int32 else torch.int64
+        check_array("tokens", tokens, (batch, num_hypotheses), dtype)
+        positions = range(position, position + 1)
+        states = kernels.dense(decoder.embedder(tokens, positions))
+        check_array("embeddings", states, (batch, num_hypotheses, size))
+        state = state.with_new_slots()
+        slots = kernels.dense(decoder.span.visible_slots(state.slots))
+        layer = decoder.layers[0]
+        num_heads = layer.self_attention.heads.num_heads
+        cosines, sines = None, None
+        if isinstance(decoder.embedder.positions, Rotary):
+            like = states.new_empty(1, size // num_heads)
+            cosines, sines = decoder.embedder.positions.cosines_and_sines(positions, like)
+        room = states.new_empty(batch, num_hypotheses, weights.inner + 4 * size)
+        own, cross = None, None
+        if need_weights:
+            axes = (2, batch, len(decoder.layers), num_heads, num_hypotheses)
+            own = states.new_empty(*axes, slots.size(2))
+            cross = states.new_empty(*axes, state.memory.size(3))
+        rows = state.cache.rows
+        arrays = states, rows, state.memory, kernels.dense(state.entries), slots, state.mask
+        addresses, sizes = kernels.places(*arrays, cosines, sines, room, own, cross)
+        problem = _Step(
+            *(batch, rows.size(2), num_hypotheses, len(decoder.layers), num_heads, size),
+            weights.inner,
+            *(slots.size(2), state.length - num_hypotheses, rows.size(3), state.memory.size(3)),
+            is_exactly(layer.self_residual, PreNorm),
+            ACTIVATIONS.index(cast(FeedForward, layer.feed_forward).activation),
+            torch.get_num_threads(),
+            ctypes.addressof(weights.layers),
+            *addresses,
+            weights.last,
+            *weights.scales,
+            (ctypes.sizeof(weights.layers), *sizes),
+        )
+        kernels.call("decoder_step", problem)
+        if own is None or cross is None:
+            return DecoderOutput(states), state
+        attention = (
+            _block(decoder.kind, cross, layer.cross_attention.heads),
+            _block("decoder", own, layer.self_attention.heads),
+        )
+        return DecoderOutput(states, attention), state
+
+    def _usable_weights(self, like: Tensor) -> Weights | None:
+        """Return the weights in panels if the kernels can compute a step for such inputs."""
+        if like.dtype != torch.float32 or torch.is_grad_enabled() or not kernels.suit(like):
+            return None
+        if self.training or is_cast(like):
+            return None
+        if self._weights is None or self._weights.lanes != kernels.lanes():
+            self._weights = Weights.of(self.decoder)
+        return self._weights
+
+
+def _block(
+    kind: AttentionKind, numbers: Float[Tensor, "2 batch layer head target source"], heads: Heads
+) -> AttentionBlock:
+    """Return weights and scores as a block. Scores exclude the temperature."""
+    temperature = cast(Softmax, heads.attention.normaliser).temperature
+    return AttentionBlock(kind, numbers[0], numbers[1] * temperature)
