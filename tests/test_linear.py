@@ -148,6 +148,14 @@ def test_freezing_returns_a_copy_without_gradients():
     torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_frozen_model_is_frozen_again_in_any_type(dtype):
+    model = nn.Sequential(Linear(96, 64), nn.ReLU(), Linear(64, 7))
+    once, twice = freeze(model, dtype), freeze(freeze(model), dtype)
+    inputs = torch.randn(5, 96, dtype=dtype)
+    torch.testing.assert_close(twice(inputs), once(inputs))
+
+
 def test_a_float64_model_is_frozen_without_packing():
     layer, inputs = Linear(61, 257).double(), torch.randn(5, 61).double()
     assert torch.equal(freeze(layer, torch.double)(inputs), layer(inputs))

@@ -142,6 +142,7 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     a subclass of `Linear`, of a layer with hooks and of PyTorch's layers outside a stack are not
     packed, because other code may read them."""
     frozen = copy.deepcopy(model).eval().requires_grad_(False)
+    _unpack(frozen)
     _fold(frozen)
     frozen = frozen.to(dtype)
     for module in frozen.modules():
@@ -151,6 +152,14 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
             for layer, name in module.packable_weights():
                 setattr(layer, name, _packed(getattr(layer, name)))
     return frozen
+
+
+def _unpack(model: nn.Module) -> None:
+    """Replace packed weights by plain ones, in place: they cannot be converted to another type."""
+    for module in model.modules():
+        for name, weight in list(module.named_parameters(recurse=False)):
+            if isinstance(weight, PackedWeight):
+                setattr(module, name, weight.plain())
 
 
 def _fold(model: nn.Module) -> None:
