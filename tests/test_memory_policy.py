@@ -1,9 +1,12 @@
 """Freed memory is kept, so that later allocations need no new pages."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+
+from regard import memory_policy
 
 PROGRAM = """
 import resource, torch
@@ -55,3 +58,11 @@ def test_only_the_import_of_torch_pauses_collection():
         [sys.executable, "-c", COLLECTION], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["False", "True", "True", "True", "True", "True"]
+
+
+def test_cached_products_are_limited_unless_the_environment_says_otherwise(monkeypatch):
+    monkeypatch.delenv("LRU_CACHE_CAPACITY", raising=False)
+    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "7")
+    memory_policy.limit_cached_products()
+    assert os.environ.pop("LRU_CACHE_CAPACITY") == "64"
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "7"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,9 @@ TRIM_THRESHOLD, MMAP_MAX = -1, -4
 """Option numbers of glibc's malloc.h."""
 
 NEVER = 2**31 - 1
+
+CACHED_PRODUCTS = 64
+"""Number of compiled products that a service keeps for each operation."""
 
 
 def keep_freed_memory() -> bool:
@@ -30,6 +34,15 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(MMAP_MAX, 0)) and bool(mallopt(TRIM_THRESHOLD, NEVER))
+
+
+def limit_cached_products() -> None:
+    """Let PyTorch keep few compiled products, for a process that runs for days. oneDNN compiles a
+    product for every shape, and PyTorch keeps a thousand of them for each operation: after some
+    hours of requests of all lengths, half a gigabyte. No effect after the first product, or where
+    the environment has these variables."""
+    for name in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
+        os.environ.setdefault(name, str(CACHED_PRODUCTS))
 
 
 def release_freed_memory() -> None:

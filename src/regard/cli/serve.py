@@ -15,7 +15,7 @@ from regard.cli.options import Device, parse
 from regard.cli.output import say, warn
 from regard.config.checks import BeamSize, Range
 from regard.errors import UserError, install_command
-from regard.memory_policy import pause_collection
+from regard.memory_policy import limit_cached_products, pause_collection
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MIB = 1 << 20
@@ -86,6 +86,7 @@ def run(arguments: list[str]) -> int:
     if not options.runs:
         raise UserError("no runs: name at least one run folder")
     token = _token(options)
+    limit_cached_products()
     try:
         from regard.serving import logs, server
     except ImportError as error:
