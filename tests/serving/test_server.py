@@ -183,3 +183,9 @@ def check_operation(operation):
 def test_a_fake_run_is_served():
     with listening(Service([fake_run(Fake())])) as url:
         assert post(f"{url}/translate", {"texts": ["a"]})["results"][0]["text"] == "a"
+
+
+def test_small_responses_are_sent_at_once():
+    """asyncio sets TCP_NODELAY only for sockets with this protocol; else a response waits 40 ms."""
+    with listen("127.0.0.1", 0) as bound:
+        assert bound.proto == socket.IPPROTO_TCP
