@@ -176,19 +176,20 @@ def measure(folder: Path, count: int) -> None:
     status = disturbed(command, folder / "output.chunks", messages, len(chunks))
     seconds = time.monotonic() - began
     print(f"disturbed run on {WORKERS} workers: {seconds:.0f} s, exit status {status}")
-    print(messages.read_text())
+    printed = messages.read_text()
+    print(printed)
 
     num_lines = sum(1 for _ in lines.open("rb"))
     num_outputs = sum(1 for _ in output.open("rb"))
-    print(f"lines {num_lines:,}, outputs {num_outputs:,}, different {compare(plain, output):,}")
-    found = messages.read_text()
+    num_different = compare(plain, output)
+    print(f"lines {num_lines:,}, outputs {num_outputs:,}, different {num_different:,}")
     missing = [
         line
         for line in done.stderr.splitlines()
-        if line not in found and not line.startswith(PROGRESS)
+        if line not in printed and not line.startswith(PROGRESS)
     ]
     print(f"messages of the plain run that the other run lacks: {missing or 'none'}")
-    if status != done.returncode or num_lines != num_outputs or missing or compare(plain, output):
+    if status != done.returncode or num_lines != num_outputs or missing or num_different:
         sys.exit("the runs differ")
 
 

@@ -216,13 +216,17 @@ def is_packed(weight: Tensor) -> bool:
     return type(weight) is PackedWeight
 
 
+def plain_weight(weight: Tensor) -> Tensor:
+    """Return the matrix of a weight that may be packed, without gradients."""
+    return weight.plain() if isinstance(weight, PackedWeight) else weight.detach()
+
+
 def panels_of(weight: Tensor) -> Panels:
     """Return a weight in panels, of the instruction set in use."""
-    if isinstance(weight, PackedWeight):
-        if weight.panels is None or weight.panels.lanes != kernels.lanes():
-            return Panels.of(weight.plain())
-        return weight.panels
-    return Panels.of(weight)
+    panels = weight.panels if isinstance(weight, PackedWeight) else None
+    if panels is None or panels.lanes != kernels.lanes():
+        return Panels.of(plain_weight(weight))
+    return panels
 
 
 def round_rows_up(num_rows: int, multiple: int) -> int:

@@ -34,7 +34,7 @@ def report(capsys, *words):
 
 
 def test_a_pattern_and_a_mix_have_the_report_of_one_file(shards, capsys):
-    one = report(capsys, "all.tsv")
+    expected = report(capsys, "all.tsv")
     for words, number in (
         (("shard*.tsv.gz",), 3),
         (("--mix", "shard0.tsv.gz:0.5", "shard[12].tsv.gz"), 3),
@@ -43,7 +43,7 @@ def test_a_pattern_and_a_mix_have_the_report_of_one_file(shards, capsys):
         first, name, *lines = report(capsys, *words)
         assert first == f"{number} files; recognised in the first:"
         assert name.startswith("shard0.tsv.gz: text with tabs")
-        assert lines == one[1:]
+        assert lines == expected[1:]
 
 
 def test_sides_in_several_files_are_reported(shards, capsys):

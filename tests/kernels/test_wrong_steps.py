@@ -184,16 +184,18 @@ ARRAYS = ("memory", "mask", "entries", "slots", "rows")
 def attacked(draw, state, native):
     """Change one field of a state, so that kernels would read or write other memory."""
     name = draw(st.sampled_from([*ARRAYS, *ARRAYS, "length", "filled", "layers"]))
+    storage = state.cache.storage
     if name == "length":
-        return replace(state, length=draw(st.sampled_from([-1, 0, 1, 63, 64, 1 << 40])))
+        length = draw(st.sampled_from([-1, 0, 1, 63, 64, 1 << 40]))
+        return replace(state, cache=replace(state.cache, length=length))
     if name == "filled":
-        cache = replace(state.cache, filled=draw(st.sampled_from([-1, 0, 1, 63, 64, 1 << 40])))
-        return replace(state, cache=cache)
+        storage = replace(storage, filled=draw(st.sampled_from([-1, 0, 1, 63, 64, 1 << 40])))
+        return replace(state, cache=replace(state.cache, storage=storage))
     if name == "layers":
         (keys, mask) = torch.ones(len(state.slots), 2, SIZE), torch.ones(len(state.slots), 2)
         decoder = frozen("pre", "learned", None, draw(st.sampled_from([1, 3])))
         return decoder.start((Memory(keys, keys, mask.bool()),))
-    array = state.cache.rows if name == "rows" else getattr(state, name)
+    array = storage.rows if name == "rows" else getattr(state, name)
     if array is None:
         array = torch.ones(state.memory.shape[2:4], dtype=torch.bool)
     kinds = ["shape", "dtype", "turned", "expanded", "device", "shorter", "numbers"]
@@ -215,7 +217,8 @@ def attacked(draw, state, native):
         numbers = st.sampled_from([-1, -(1 << 62), 1 << 62, 64, 1 << 31, 3])
         array = array.clone().fill_(draw(numbers))
     if name == "rows":
-        return replace(state, cache=replace(state.cache, rows=array))
+        storage = replace(storage, rows=array)
+        return replace(state, cache=replace(state.cache, storage=storage))
     return replace(state, **{name: array})
 
 

@@ -18,15 +18,15 @@ from regard.attention.fused_additive import AdditiveKeys
 from regard.attention.multihead import PreparedHeads
 from regard.shapes import Float, Int, Tensor
 
-MIN_CAPACITY = 32
+MIN_CAPACITY = 64
 """Minimum number of vectors in a new storage."""
 
 
 @dataclass
-class _Storage:
+class Storage:
     """Tensor whose first `filled` positions are in use."""
 
-    rows: Float[Tensor, "batch head capacity part"]
+    rows: Float[Tensor, "*batch capacity part"]
     filled: int
 
 
@@ -34,43 +34,51 @@ class _Storage:
 class CachedVectors:
     """Vectors at the beginning of a storage."""
 
-    _storage: _Storage
+    storage: Storage
     length: int
 
     @classmethod
-    def of(cls, vectors: Float[Tensor, "batch head source part"]) -> CachedVectors:
-        return cls(_Storage(vectors, vectors.size(2)), vectors.size(2))
+    def of(cls, vectors: Float[Tensor, "*batch source part"]) -> CachedVectors:
+        return cls(Storage(vectors, vectors.size(-2)), vectors.size(-2))
 
     @property
-    def vectors(self) -> Float[Tensor, "batch head source part"]:
-        rows = self._storage.rows  # without slicing, if possible: gradients would copy a slice
-        return rows if self.length == rows.size(2) else rows[:, :, : self.length]
+    def vectors(self) -> Float[Tensor, "*batch source part"]:
+        rows = self.storage.rows  # without slicing, if possible: gradients would copy a slice
+        return rows if self.length == rows.size(-2) else rows[..., : self.length, :]
 
-    def fits(self, more: Float[Tensor, "batch head source part"]) -> bool:
+    def fits(self, more: Float[Tensor, "*batch source part"]) -> bool:
         """Whether these vectors have the size of the cached ones."""
-        return self._storage.rows.size(-1) == more.size(-1)
+        return self.storage.rows.size(-1) == more.size(-1)
 
-    def append(self, more: Float[Tensor, "batch head source part"]) -> CachedVectors:
-        """Return the vectors followed by others of the same batch, heads and size.
-
-        With gradients nothing is written in place. Tensors of inference mode are not written to
-        outside it, which PyTorch forbids."""
-        rows = self._storage.rows
-        needs_grad = torch.is_grad_enabled() and (more.requires_grad or rows.requires_grad)
-        if needs_grad or rows.is_inference() > torch.is_inference_mode_enabled():
-            return CachedVectors.of(torch.cat([self.vectors, more], dim=2))
-        storage, length = self._storage, self.length + more.size(2)
-        if storage.filled != self.length or length > storage.rows.size(2):
-            batch, num_heads, _, part = more.shape
+    def with_room(self, number: int) -> CachedVectors:
+        """Return the vectors followed by this number of others, which the caller has to write to
+        the storage."""
+        storage, length = self.storage, self.length + number
+        if storage.filled != self.length or length > storage.rows.size(-2):
+            *batch, _, part = storage.rows.shape
             capacity = max(2 * length, MIN_CAPACITY)
-            storage = _Storage(more.new_empty(batch, num_heads, capacity, part), self.length)
-            storage.rows[:, :, : self.length] = self.vectors
-        storage.rows[:, :, self.length : length] = more
+            storage = Storage(storage.rows.new_empty(*batch, capacity, part), self.length)
+            storage.rows[..., : self.length, :] = self.vectors
         storage.filled = length
         return CachedVectors(storage, length)
 
-    def keep(self, sentences: Int[Tensor, "kept"]) -> CachedVectors:
-        return CachedVectors(_Storage(self._storage.rows[sentences], self.length), self.length)
+    def append(self, more: Float[Tensor, "*batch source part"]) -> CachedVectors:
+        """Return the vectors followed by others of the same batch and size.
+
+        With gradients nothing is written in place. Tensors of inference mode are not written to
+        outside it, which PyTorch forbids."""
+        rows = self.storage.rows
+        needs_grad = torch.is_grad_enabled() and (more.requires_grad or rows.requires_grad)
+        if needs_grad or rows.is_inference() > torch.is_inference_mode_enabled():
+            return CachedVectors.of(torch.cat([self.vectors, more], dim=-2))
+        longer = self.with_room(more.size(-2))
+        longer.storage.rows[..., self.length : longer.length, :] = more
+        return longer
+
+    def keep(self, sentences: Int[Tensor, "kept"], dim: int = 0) -> CachedVectors:
+        """Return the vectors of some sentences, whose axis is `dim`."""
+        rows = self.storage.rows.index_select(dim, sentences)
+        return CachedVectors(Storage(rows, self.length), self.length)
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ class ClusterRun:
                     workers = RayWorkers(bulk.cluster, bulk.workers, bulk.gpus or 0.0)
                     workers.run(job, folder, rest, started, progress)
             except (KeyboardInterrupt, TerminatedError):
-                # A worker may have finished a chunk that it has not reported.
+                # also counts chunks of workers that ended before their report
                 warn(_stop_line(sum(map(folder.is_finished, chunks)), len(chunks), folder.path))
                 raise
             return folder.join(chunks)

@@ -29,8 +29,8 @@ inline Vector error_function(Vector x) {
   series = series * t + 1.421413741f;
   series = series * t - 0.284496736f;
   series = series * t + 0.254829592f;
-  const Vector found = 1.0f - series * t * power_below(-size * size);
-  return x < 0.0f ? -found : found;
+  const Vector value = 1.0f - series * t * power_below(-size * size);
+  return x < 0.0f ? -value : value;
 }
 
 inline Vector activated(Vector x, Index activation) {

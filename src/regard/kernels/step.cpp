@@ -13,15 +13,16 @@
 namespace {
 
 constexpr Index WORTH_SHARING = 1 << 20;  // multiplications that take longer than waking a thread
+constexpr Index PANELS_OF_TASK = 8;
 
 void multiply_all(const Product& product) {
   const Packed& weight = *product.weight;
   const Index panel = 2 * weight.lanes, panels = (weight.columns + panel - 1) / panel;
-  const Index each = 8, tasks = (panels + each - 1) / each;
+  const Index tasks = (panels + PANELS_OF_TASK - 1) / PANELS_OF_TASK;
   const bool is_small = product.rows * weight.columns * weight.inner < WORTH_SHARING;
   if (is_small || product.threads < 2) return in_use().multiply(product, 0, panels);
   share_out(tasks, 0, product.threads, [&](Index task, float*) {
-    const Index first = task * each, end = first + each;
+    const Index first = task * PANELS_OF_TASK, end = first + PANELS_OF_TASK;
     in_use().multiply(product, first, end < panels ? end : panels);
   });
 }
@@ -95,26 +96,24 @@ class Layers {
   }
 
   void attend_to_tokens(Index layer) const {
-    attend(step_.positions, [&](Index row) {
+    attend(layer, step_.positions, step_.own, [&](Index row, Heads& heads) {
       const Index sentence = row / step_.hypotheses;
-      return Heads{projected_ + row * 3 * size_, cached(layer, 0, sentence), cached(layer, 1, sentence),
-                   normed_ + row * size_, place(step_.own, 0, layer, row, step_.positions),
-                   place(step_.own, 1, layer, row, step_.positions),
-                   step_.slots + row * step_.positions, nullptr, step_.heads, size_ / step_.heads,
-                   step_.positions, size_, step_.hypotheses * step_.positions, step_.self_scale};
+      heads.queries = projected_ + row * 3 * size_;
+      heads.keys = cached(layer, 0, sentence);
+      heads.values = cached(layer, 1, sentence);
+      heads.slots = step_.slots + row * step_.positions;
+      heads.scale = step_.self_scale;
     });
   }
 
   void attend_to_source(Index layer) const {
-    attend(step_.source, [&](Index row) {
+    attend(layer, step_.source, step_.cross, [&](Index row, Heads& heads) {
       const Index entry = step_.entries[row / step_.hypotheses], of_sentence = step_.source * size_;
-      const float* keys = step_.memory + (layer * 2 * step_.stored + entry) * of_sentence;
-      return Heads{projected_ + row * size_, keys, keys + step_.stored * of_sentence,
-                   normed_ + row * size_, place(step_.cross, 0, layer, row, step_.source),
-                   place(step_.cross, 1, layer, row, step_.source), nullptr,
-                   step_.mask ? step_.mask + entry * step_.source : nullptr, step_.heads,
-                   size_ / step_.heads, step_.source, size_, step_.hypotheses * step_.source,
-                   step_.cross_scale};
+      heads.queries = projected_ + row * size_;
+      heads.keys = step_.memory + (layer * 2 * step_.stored + entry) * of_sentence;
+      heads.values = heads.keys + step_.stored * of_sentence;
+      heads.mask = step_.mask ? step_.mask + entry * step_.source : nullptr;
+      heads.scale = step_.cross_scale;
     });
   }
 
@@ -125,11 +124,23 @@ class Layers {
     return numbers ? numbers + (heads * step_.hypotheses + row % step_.hypotheses) * positions : nullptr;
   }
 
-  template <typename HeadsOf>
-  void attend(Index positions, const HeadsOf& heads_of) const {
+  /// Write the context of every row to `normed_`, and weights and scores to `kept` unless it is null.
+  /// `describe` sets the other fields of a row.
+  template <typename Describe>
+  void attend(Index layer, Index positions, float* kept, const Describe& describe) const {
     const Index threads = rows_ * positions * size_ < WORTH_SHARING ? 1 : step_.threads;
     share_out(rows_, positions + MAX_LANES, threads, [&](Index row, float* weights) {
-      in_use().attend_to_positions(heads_of(row), weights);
+      Heads heads{};
+      heads.contexts = normed_ + row * size_;
+      heads.weights = place(kept, 0, layer, row, positions);
+      heads.scores = place(kept, 1, layer, row, positions);
+      heads.heads = step_.heads;
+      heads.part = size_ / step_.heads;
+      heads.step = size_;
+      heads.count = positions;
+      heads.between = step_.hypotheses * positions;
+      describe(row, heads);
+      in_use().attend_to_positions(heads, weights);
     });
   }
 

@@ -19,8 +19,8 @@ void normalise(const Norm& norm, const float* x, float* y, Index size) {
   });
   const float factor = 1.0f / std::sqrt(sum(squares) / size + norm.epsilon);
   over(size, [&](Index i, auto count) {
-    const Vector found = (load(x + i, count) - mean) * factor;
-    store(y + i, found * load(norm.weight + i, count) + load(norm.bias + i, count), count);
+    const Vector normed = (load(x + i, count) - mean) * factor;
+    store(y + i, normed * load(norm.weight + i, count) + load(norm.bias + i, count), count);
   });
 }
 
@@ -74,9 +74,9 @@ void attend_to_positions(const Heads& h, float* weights) {
     for (Index first = 0; first < h.count; first += LANES) {
       const Vector products = scores(h, h.queries + offset, offset, first, h.scores);
       if (h.scores) keep_scores(h, products, first, h.scores + head * h.between);
-      const Vector found = masked(h, products, first);
-      highest = larger(highest, found);
-      store(weights + first, found);
+      const Vector visible_scores = masked(h, products, first);
+      highest = larger(highest, visible_scores);
+      store(weights + first, visible_scores);
     }
     float top = -__builtin_inff();
     for (int lane = 0; lane < LANES; ++lane)

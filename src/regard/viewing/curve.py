@@ -97,8 +97,9 @@ def _whole_intervals(records: Sequence[Record]) -> list[Record]:
     updates = [0, *(record["update"] for record in records)]
     sizes = [last - first for first, last in pairwise(updates)]
     merged, counts = list[Record](), list[int]()
+    least = median(sizes or [0]) / 2
     for record, size in zip(records, sizes, strict=True):
-        if merged and size < median(sizes) / 2:
+        if merged and size < least:
             merged[-1] = _mean_line(merged[-1], counts[-1], record, size)
             counts[-1] += size
         else:

@@ -15,6 +15,7 @@ from torch import nn
 from torch.autograd import forward_ad
 
 from regard import kernels
+from regard.attention.kv_cache import MIN_CAPACITY
 from regard.building import build_translation
 from regard.data.batch import PAD, START, pad
 from regard.errors import UserError
@@ -23,7 +24,7 @@ from regard.models.contracts import Memory
 from regard.models.ensemble import Ensemble
 from regard.models.transformer import NativeTransformerDecoder, TransformerDecoder
 from regard.models.transformer.decoder import DecoderLayer, TransformerState
-from regard.models.transformer.native.state import MIN_CAPACITY, NativeState
+from regard.models.transformer.native.state import NativeState
 from regard.models.transformer.native.suitable import has_kernels
 from regard.search import BeamSettings, Limits, beam, greedy
 from tests import configs
@@ -162,7 +163,7 @@ def test_learned_positions_have_an_end():
     for _ in range(2):
         with pytest.raises(UserError, match="longer than the 2 learned positions"):
             native.step(tokens_of(BATCH, 1), ours)
-    assert ours.cache.filled == ours.length
+    assert ours.cache.storage.filled == ours.cache.length
     with pytest.raises(UserError, match="longer than the 2 learned positions"):
         reference.step(tokens_of(BATCH, 1), theirs)
 
@@ -177,7 +178,7 @@ def test_kept_sentences_go_on_alone():
         output, kept = native.step(tokens, ours.keep(index))
         expected, _ = reference.step(tokens, theirs.keep(index))
         close(output.features, expected.features)
-        assert kept.length == ours.length + 2
+        assert kept.cache.length == ours.cache.length + 2
 
 
 @torch.no_grad()

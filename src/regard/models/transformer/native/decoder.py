@@ -20,6 +20,7 @@ from torch import nn
 
 from regard import kernels
 from regard.attention import FullSpan, Softmax
+from regard.attention.kv_cache import CachedVectors
 from regard.attention.masks import none_if_full
 from regard.attention.multihead import Heads
 from regard.fast_path import are_unchanged, is_cast, is_exactly
@@ -28,11 +29,8 @@ from regard.layers.positions import Rotary
 from regard.layers.residual import PreNorm
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
 from regard.models.memory import single_memory
-from regard.models.transformer.decoder import (
-    TransformerDecoder,
-    TransformerState,
-)
-from regard.models.transformer.native.state import Cache, NativeState
+from regard.models.transformer.decoder import TransformerDecoder, TransformerState
+from regard.models.transformer.native.state import NativeState
 from regard.models.transformer.native.suitable import has_kernels
 from regard.models.transformer.native.weights import Norm, Weights
 from regard.names import AttentionKind
@@ -128,8 +126,7 @@ class NativeTransformerDecoder(nn.Module):
         return NativeState(
             rows.contiguous(),
             none_if_full(kernels.dense(mask)),
-            Cache(projected.new_empty(layers, 2, batch, 0, size), 0),
-            0,
+            CachedVectors.of(projected.new_empty(layers, 2, batch, 0, size)),
             torch.arange(batch, device="cpu"),
             torch.empty(batch, 1, 0, dtype=torch.long, device="cpu"),
         )
@@ -180,13 +177,13 @@ class NativeTransformerDecoder(nn.Module):
             axes = (2, batch, len(decoder.layers), num_heads, num_hypotheses)
             own = states.new_empty(*axes, slots.size(2))
             cross = states.new_empty(*axes, state.memory.size(3))
-        rows = state.cache.rows
+        rows, length = state.cache.storage.rows, state.cache.length
         arrays = states, rows, state.memory, kernels.dense(state.entries), slots, state.mask
         addresses, sizes = kernels.places(*arrays, cosines, sines, room, own, cross)
         problem = _Step(
             *(batch, rows.size(2), num_hypotheses, len(decoder.layers), num_heads, size),
             weights.inner,
-            *(slots.size(2), state.length - num_hypotheses, rows.size(3), state.memory.size(3)),
+            *(slots.size(2), length - num_hypotheses, rows.size(3), state.memory.size(3)),
             is_exactly(layer.self_residual, PreNorm),
             ACTIVATIONS.index(cast(FeedForward, layer.feed_forward).activation),
             torch.get_num_threads(),

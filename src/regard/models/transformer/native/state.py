@@ -9,22 +9,9 @@ import torch
 from regard.attention import KVCache, PreparedHeads
 from regard.attention.kv_cache import CachedVectors
 from regard.attention.masks import padding
-from regard.models.transformer.decoder import (
-    TransformerState,
-)
+from regard.models.transformer.decoder import TransformerState
 from regard.panels import check_array
 from regard.shapes import Bool, Float, Int, Tensor
-
-MIN_CAPACITY = 64
-"""Minimum number of slots of a new cache."""
-
-
-@dataclass
-class Cache:
-    """Keys and values of all layers, with room for more; the first `filled` slots are in use."""
-
-    rows: Float[Tensor, "layer 2 stored capacity size"]
-    filled: int
 
 
 @dataclass(frozen=True)
@@ -37,9 +24,8 @@ class NativeState:
 
     memory: Float[Tensor, "layer 2 stored source size"]
     mask: Bool[Tensor, "stored source"] | None
-    cache: Cache
-    length: int
-    """Number of slots of this state."""
+    cache: CachedVectors
+    """Vectors "layer 2 stored slot size"."""
     entries: Int[Tensor, "batch"]
     slots: Int[Tensor, "batch hypothesis position"]
 
@@ -48,25 +34,26 @@ class NativeState:
         return replace(self, slots=self.slots.gather(1, index))
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> NativeState:
-        kept = replace(self, entries=self.entries[sentences], slots=self.slots[sentences])
+        state = replace(self, entries=self.entries[sentences], slots=self.slots[sentences])
         if len(set(sentences.tolist())) == len(sentences):
-            return kept
+            return state
         return replace(
-            kept,
-            memory=self.memory.index_select(2, kept.entries),
-            mask=None if self.mask is None else self.mask[kept.entries],
-            cache=Cache(self.cache.rows.index_select(2, kept.entries), self.length),
+            state,
+            memory=self.memory.index_select(2, state.entries),
+            mask=None if self.mask is None else self.mask[state.entries],
+            cache=self.cache.keep(state.entries, dim=2),
             entries=torch.arange(len(sentences), device="cpu"),
         )
 
     def check(self, num_layers: int, size: int) -> None:
         """ValueError unless this is a state of a decoder with these layers."""
-        if not self.slots.dim() == 3 or not self.memory.dim() == self.cache.rows.dim() == 5:
+        rows, length = self.cache.storage.rows, self.cache.length
+        if not self.slots.dim() == 3 or not self.memory.dim() == rows.dim() == 5:
             raise ValueError("state: expected one that start or step of this decoder returned")
-        stored, source, capacity = *self.memory.shape[2:4], self.cache.rows.size(3)
+        stored, source, capacity = *self.memory.shape[2:4], rows.size(3)
         arrays = [
             ("memory", self.memory, (num_layers, 2, stored, source, size), torch.float32),
-            ("cache", self.cache.rows, (num_layers, 2, stored, capacity, size), torch.float32),
+            ("cache", rows, (num_layers, 2, stored, capacity, size), torch.float32),
             ("entries", self.entries, (len(self.slots),), torch.int64),
             ("slots", self.slots, tuple(self.slots.shape), torch.int64),
         ]
@@ -76,25 +63,16 @@ class NativeState:
             check_array(f"{name} of the state", array, shape, dtype)
             if name not in ("entries", "slots") and not array.is_contiguous():
                 raise ValueError(f"{name} of the state: expected a contiguous array")
-        if not 0 <= self.length <= capacity:
-            raise ValueError(
-                f"length of the state: expected 0 to {capacity} slots, got {self.length}"
-            )
+        if not 0 <= length <= capacity:
+            raise ValueError(f"length of the state: expected 0 to {capacity} slots, got {length}")
 
     def with_new_slots(self) -> NativeState:
         """Return the state with one more slot for every hypothesis, for its next token."""
         batch, num_hypotheses, _ = self.slots.shape
-        length = self.length + num_hypotheses
-        new = torch.arange(self.length, length, device="cpu").expand(batch, -1)[:, :, None]
-        cache = self.cache
-        if cache.filled != self.length or length > cache.rows.size(3):
-            shape = list(cache.rows.shape)
-            shape[3] = max(2 * length, MIN_CAPACITY)
-            cache = Cache(cache.rows.new_empty(shape), self.length)
-            cache.rows[:, :, :, : self.length] = self.cache.rows[:, :, :, : self.length]
-        cache.filled = length
-        slots = torch.cat([self.slots, new], dim=2)
-        return replace(self, cache=cache, length=length, slots=slots)
+        cache = self.cache.with_room(num_hypotheses)
+        new = torch.arange(self.cache.length, cache.length, device="cpu")
+        slots = torch.cat([self.slots, new.expand(batch, -1)[:, :, None]], dim=2)
+        return replace(self, cache=cache, slots=slots)
 
     def plain(self, num_heads: int) -> TransformerState:
         """Return the state of the reference."""
@@ -104,11 +82,11 @@ class NativeState:
 
         entries = self.entries
         memory = tuple(PreparedHeads(*map(heads, layer)) for layer in self.memory[:, :, entries])
-        cached = self.cache.rows[:, :, entries, : self.length]
+        cached = self.cache.vectors[:, :, entries]
         caches = tuple(
             KVCache(tuple(CachedVectors.of(heads(rows)) for rows in layer)) for layer in cached
         )
-        if not self.length:
+        if not self.cache.length:
             caches = (KVCache(),) * len(cached)
         mask = None if self.mask is None else padding(self.mask[entries])
         return TransformerState(memory, mask, caches, self.slots)

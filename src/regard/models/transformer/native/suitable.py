@@ -17,10 +17,7 @@ from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.linear import Linear
-from regard.models.transformer.decoder import (
-    DecoderLayer,
-    TransformerDecoder,
-)
+from regard.models.transformer.decoder import DecoderLayer, TransformerDecoder
 
 
 def has_kernels(decoder: TransformerDecoder) -> bool:

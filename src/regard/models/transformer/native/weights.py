@@ -12,10 +12,8 @@ from torch import nn
 from regard import kernels
 from regard.attention.dot.choose import dot_scale
 from regard.layers.feed_forward import FeedForward
-from regard.linear import Linear, PackedWeight, panels_of
-from regard.models.transformer.decoder import (
-    TransformerDecoder,
-)
+from regard.linear import Linear, panels_of, plain_weight
+from regard.models.transformer.decoder import TransformerDecoder
 from regard.panels import Panels, PanelsStructure, check_array
 from regard.shapes import Float, Tensor
 
@@ -113,7 +111,7 @@ class Weights:
         )
         attention = [layer.cross_attention for layer in layers]
         parts = [part for each in attention for part in (each.key, each.value)]
-        memory = Panels.of(torch.cat([_plain(part.weight) for part in parts]))
+        memory = Panels.of(torch.cat([plain_weight(part.weight) for part in parts]))
         memory_bias = torch.cat([_bias(part) for part in parts])
         first = layers[0]
         size = first.self_attention.projection.in_features // first.self_attention.heads.num_heads
@@ -126,10 +124,6 @@ class Weights:
         return cls(
             structures, last, memory, memory_bias, inner, cast(Any, scales), lanes, panels, arrays
         )
-
-
-def _plain(weight: Tensor) -> Tensor:
-    return weight.plain() if isinstance(weight, PackedWeight) else weight.detach()
 
 
 def _bias(linear: nn.Linear) -> Tensor:
