@@ -139,11 +139,11 @@ def selected(draw, *states):
     return states
 
 
-def step_outcome(call):
+def step_outcome(call, errors=IndexError):
     """Return the result of a step, or None for an error."""
     try:
         return outcome(call)
-    except IndexError:
+    except errors:
         return None
 
 
@@ -163,9 +163,14 @@ def test_steps_reject_wrong_inputs(library, data, values, need_weights):
     if not isinstance(state, NativeState):
         return
     expected = reference.start((given_memory,))
+    has_kernel = values[2] is None or not need_weights
+    errors = IndexError if has_kernel else (IndexError, RuntimeError)
     for _ in range(draw(st.integers(1, 4))):
         tokens = tokens_for(draw, state)
-        result = step_outcome(lambda: native.step(tokens, state, need_weights=need_weights))  # noqa: B023
+        result = step_outcome(
+            lambda: native.step(tokens, state, need_weights=need_weights),  # noqa: B023
+            errors,
+        )
         record("step", library, result)
         if result is None:
             return

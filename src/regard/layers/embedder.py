@@ -36,6 +36,11 @@ class Embedder(nn.Module):
         inputs: Int[Tensor, "batch position"] | Float[Tensor, "batch position _"],
         positions: range,
     ) -> Float[Tensor, "batch position size"]:
+        """ValueError for inputs on another device: for those on meta, PyTorch would return numbers
+        that are not set."""
+        device = self.embedding.weight.device
+        if inputs.device != device:
+            raise ValueError(f"inputs: expected a tensor on {device}, got one on {inputs.device}")
         embedded = self.scale * self.embedding(inputs)
         return self.dropout(self.positions.add(embedded, positions))
 
