@@ -1,0 +1,364 @@
+"""Disable each hand-written part alone and measure what it gains.
+
+    OMP_NUM_THREADS=1 python benchmarks/ablation.py DATA
+    OMP_NUM_THREADS=1 python benchmarks/ablation.py DATA --instruction-set avx2 --only decoding
+
+DATA contains Multi30k, English and German. In one process, turns with a part and without it
+alternate: some updates of training on the same batches, or a search over the same sentences, with
+untrained weights. The ratio of two turns that follow each other is one measurement of the gain: 1.2
+if the computation takes 20 % longer without the part. The table has the median of the ratios and an
+interval that contains the median with a probability of 95 %. A part whose interval ends below 1.03
+does not pay on this CPU.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
+from itertools import cycle, islice
+from math import comb
+from pathlib import Path
+from statistics import median
+from typing import Any
+from unittest.mock import patch
+
+CAPS = {
+    "avx512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI", "ATEN_CPU_CAPABILITY": "avx512"},
+    "avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+    "baseline": {"ONEDNN_MAX_CPU_ISA": "SSE41", "ATEN_CPU_CAPABILITY": "default"},
+}
+"""Variables of PyTorch and oneDNN that limit the instruction set."""
+MKL_CAPS = {"avx512": "AVX512", "avx2": "AVX2", "baseline": "SSE4_2"}
+RECIPES = {
+    "lstm": "multi30k-luong",
+    "gru": "multi30k-bahdanau",
+    "transformer": "multi30k-transformer",
+}
+SEARCHES = {"greedy 64": (1, 64, 128), "beam 5 of 64": (5, 64, 64), "beam 5 one by one": (5, 1, 16)}
+"""Beam, batch and number of sentences."""
+STEPS = 15
+NUM_BATCHES = 4
+WORTH = 1.03
+
+
+class WithoutKernels:
+    """The module `regard.kernels` for a caller that must not use it."""
+
+    def __getattr__(self, name: str) -> Any:
+        from regard import kernels
+
+        return getattr(kernels, name)
+
+    def suit(self, *_: Any) -> bool:
+        return False
+
+    def available(self) -> bool:
+        return False
+
+    usable = available
+
+
+def without_kernels(module: str) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: patch(f"{module}.kernels", WithoutKernels())
+
+
+def returning(function: str, value: Any) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: patch(function, lambda *_, **__: value)
+
+
+def together(
+    *disabled: Callable[[], AbstractContextManager[Any]],
+) -> Callable[[], AbstractContextManager[Any]]:
+    @contextmanager
+    def all_disabled() -> Iterator[None]:
+        with ExitStack() as stack:
+            for each in disabled:
+                stack.enter_context(each())
+            yield
+
+    return all_disabled
+
+
+@contextmanager
+def default_allocator() -> Iterator[None]:
+    """Let glibc return freed memory as by default."""
+    from regard.memory_policy import MMAP_MAX, NEVER, TRIM_THRESHOLD
+
+    mallopt = ctypes.CDLL(None).mallopt
+    mallopt(MMAP_MAX, 65536)
+    mallopt(TRIM_THRESHOLD, 128 * 1024)
+    yield
+    mallopt(MMAP_MAX, 0)
+    mallopt(TRIM_THRESHOLD, NEVER)
+
+
+def plain_copy(model: Any, dtype: Any = None) -> Any:
+    """Return a copy for inference with plain weights, in place of `linear.freeze`."""
+    copy = deepcopy(model).eval().requires_grad_(False)
+    return copy if dtype is None else copy.to(dtype)
+
+
+FUSED_LOOP = ("decoders.fused_attention", "decoders.fused_lowest", "gnmt.fused_lowest")
+DECODER_STEP = returning("regard.models.transformer.native.suitable.has_kernels", False)
+TRAINING_PARTS = {
+    "oneDNN products": returning("regard.linear._suits", False),
+    "recurrent scan": without_kernels("regard.layers.recurrent.layers"),
+    "recurrent cells": without_kernels("regard.layers.recurrent.native_cells"),
+    "dropout": without_kernels("regard.layers.dropout"),
+    "cross entropy": without_kernels("regard.training.linear_cross_entropy"),
+    "dot attention": without_kernels("regard.attention.dot.native"),
+    "additive kernel": without_kernels("regard.attention.fused_additive.backends"),
+    "fused loop": together(
+        *(returning(f"regard.models.recurrent.{name}", None) for name in FUSED_LOOP)
+    ),
+    "kept memory": default_allocator,
+}
+DECODING_PARTS = {
+    "frozen weights": lambda: patch("regard.linear.freeze", plain_copy),
+    "panels and decoder step": together(without_kernels("regard.linear"), DECODER_STEP),
+    "decoder step": DECODER_STEP,
+    "recurrent cells": without_kernels("regard.layers.recurrent.native_cells"),
+    "dot attention": without_kernels("regard.attention.dot.native"),
+    "additive kernel": without_kernels("regard.attention.fused_additive.backends"),
+    "candidates": without_kernels("regard.search.candidates"),
+    "kept memory": default_allocator,
+}
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Ratios of the time without a part to the time with it."""
+
+    work: str
+    part: str
+    precision: str
+    threads: int
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a training would begin with."""
+
+    model: Any
+    batches: Any
+    settings: Any
+
+
+class BeforeTrainingError(Exception):
+    """Ends a training before its first update."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__()
+        self.setup = setup
+
+
+def setup_of(family: str, data: Path) -> Setup:
+    """Return the model, batches and settings of a recipe on Multi30k."""
+    from regard import recipes
+    from regard.pipeline import train as training
+
+    def capture(model: Any, batches: Any, settings: Any, **_: Any) -> None:
+        raise BeforeTrainingError(Setup(model, batches, settings))
+
+    experiment = recipes.load(recipes.find(RECIPES[family]))
+    files = {
+        "path": data / "train.en.gz",
+        "target_path": data / "train.de.gz",
+        "dev_path": data / "val.en.gz",
+        "dev_target_path": data / "val.de.gz",
+    }
+    experiment = replace(experiment, data=replace(experiment.data, **files))
+    with tempfile.TemporaryDirectory() as folder, patch.object(training, "run_loop", capture):
+        try:
+            training.train(experiment, Path(folder) / "run")
+        except BeforeTrainingError as error:
+            return error.setup
+    raise SystemExit(f"{RECIPES[family]}: the training did not begin")
+
+
+def updates(setup: Setup, precision: str) -> Callable[[], None]:
+    """Return a function that changes the weights of a copy of the model with some batches."""
+    from regard.training.loop import forward_and_backward
+    from regard.training.replicas import replica_of
+    from regard.training.schedule import Progress
+
+    model = deepcopy(setup.model).train()
+    settings = replace(setup.settings, precision=precision)
+    replica, adam = replica_of(model, settings.objective, "none"), settings.optimiser.build(model)
+    batches = list(islice(setup.batches.epoch(1), NUM_BATCHES))
+
+    def run() -> None:
+        for number, batch in enumerate(batches, start=1):
+            progress = Progress(update=number, total=1000, epoch=1, ends_epoch=False)
+            forward_and_backward(replica, settings, progress, [batch])
+            settings.optimiser.step(adam, progress)
+
+    return run
+
+
+def searches(setup: Setup, precision: str, name: str) -> Callable[[], None]:
+    """Return a function that decodes some sentences in exactly `STEPS` steps."""
+    import torch
+
+    from regard import linear
+    from regard.data.batch import START, pad
+    from regard.search import BeamSettings, Limits, beam, greedy
+
+    size, batch_size, number = SEARCHES[name]
+    model = linear.freeze(setup.model, getattr(torch, precision))
+    sources = [
+        row[mask].tolist()
+        for batch in islice(setup.batches.epoch(1), 8)
+        for row, mask in zip(batch.source.inputs, batch.source.mask, strict=True)
+    ]
+    sources = sorted(sources[:number], key=len)
+    limits = Limits(start=START, end=None, maximum=STEPS)
+
+    def run() -> None:
+        with torch.inference_mode():
+            for first in range(0, number, batch_size):
+                memories = model.encode(pad(sources[first : first + batch_size]))
+                if size == 1:
+                    greedy(model.decoder, memories, limits)
+                else:
+                    beam(model.decoder, memories, limits, BeamSettings(size, 1))
+
+    return run
+
+
+def timed(run: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def ratios(
+    build: Callable[[], Callable[[], None]],
+    disabled: Callable[[], AbstractContextManager[Any]],
+    rounds: int,
+) -> list[float]:
+    """Return the time without a part over the time with it, in turns. Each goes first in half of
+    the rounds."""
+    with_part = build()
+    with disabled():
+        without = build()
+        without()
+    with_part()
+    found = []
+    for first_is_without in islice(cycle((False, True)), rounds):
+        times = {}
+        for is_without in (first_is_without, not first_is_without):
+            if is_without:
+                with disabled():
+                    times[True] = timed(without)
+            else:
+                times[False] = timed(with_part)
+        found.append(times[True] / times[False])
+    return found
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the interval between two of the sorted values that contains the median of their
+    distribution, whatever it is, with a probability of at least 95 % (from the binomial
+    distribution)."""
+    ordered, count = sorted(values), len(values)
+    tail, rank = 0.0, 0
+    while tail + comb(count, rank) / 2**count <= 0.025:
+        tail += comb(count, rank) / 2**count
+        rank += 1
+    lowest = max(rank - 1, 0)
+    return ordered[lowest], ordered[count - 1 - lowest]
+
+
+def works(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any], Callable[..., Any]]]:
+    """Yield the name of each computation, its parts, and a function that builds it for a
+    precision."""
+    for family in options.families:
+        setup = setup_of(family, options.data)
+        if "training" in options.only:
+            yield f"{family}, training", TRAINING_PARTS, lambda p, s=setup: updates(s, p)
+        if "decoding" in options.only:
+            for name in SEARCHES:
+                yield (
+                    f"{family}, {name}",
+                    DECODING_PARTS,
+                    lambda p, s=setup, n=name: searches(s, p, n),
+                )
+
+
+def measure(options: argparse.Namespace) -> Iterator[Gain]:
+    import torch
+
+    for work, parts, build_for in works(options):
+        for precision in options.precisions:
+            for threads in options.threads:
+                torch.set_num_threads(threads)
+                for part, disabled in parts.items():
+                    if options.parts and part not in options.parts:
+                        continue
+                    values = ratios(lambda: build_for(precision), disabled, options.rounds)  # noqa: B023
+                    yield Gain(work, part, precision, threads, median(values), *interval(values))
+
+
+def report(gains: Sequence[Gain]) -> Iterator[str]:
+    yield "| computation | part | precision | threads | gain | 95 % interval | |"
+    yield "|---|---|---|---|---|---|---|"
+    for gain in gains:
+        verdict = "does not pay" if gain.high < WORTH else ""
+        yield (
+            f"| {gain.work} | {gain.part} | {gain.precision} | {gain.threads} | {gain.median:.2f} "
+            f"| {gain.low:.2f} to {gain.high:.2f} | {verdict} |"
+        )
+
+
+def cap(name: str | None) -> None:
+    """Start this program again with a limit on the instruction set, which libraries read when they
+    are loaded."""
+    if name is None or os.environ.get("REGARD_INSTRUCTION_SET") == name:
+        return
+    caps = {**CAPS[name], "MKL_ENABLE_INSTRUCTIONS": MKL_CAPS[name]}
+    environment = {**os.environ, **caps, "REGARD_INSTRUCTION_SET": name}
+    os.execve(sys.executable, [sys.executable, *sys.argv], environment)
+
+
+def main() -> None:
+    summary = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(description=summary)
+    parser.add_argument("data", type=Path, help="folder of Multi30k")
+    parser.add_argument("--instruction-set", choices=CAPS, help="largest set that is used")
+    parser.add_argument("--only", nargs="+", default=("training", "decoding"))
+    parser.add_argument("--families", nargs="+", choices=RECIPES, default=tuple(RECIPES))
+    parser.add_argument("--parts", nargs="+", help="names of parts (default: all)")
+    parser.add_argument("--precisions", nargs="+", default=("float32", "bfloat16"))
+    parser.add_argument("--threads", nargs="+", type=int, default=(1,))
+    parser.add_argument("--rounds", type=int, default=15, help="pairs of turns (default: 15)")
+    parser.add_argument("--json", type=Path, help="file of the results")
+    options = parser.parse_args()
+    cap(options.instruction_set)
+    from regard.memory_policy import keep_freed_memory
+
+    keep_freed_memory()
+    gains = []
+    for gain in measure(options):
+        gains.append(gain)
+        print(
+            f"{gain.work}, {gain.part}, {gain.precision}, {gain.threads}: {gain.median:.3f}",
+            file=sys.stderr,
+        )
+    print("\n".join(report(gains)))
+    if options.json:
+        options.json.write_text(json.dumps([asdict(gain) for gain in gains], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
