@@ -8,12 +8,15 @@ from dataclasses import replace
 import pytest
 
 from regard import recipes
+from regard.config import TrainingConfig
 from regard.pipeline.diagnosis import diagnose, diagnose_run
 from regard.runs.folder import RunFolder
 from regard.training.log import EndLine
 
 TARGETS = [str(number) for number in range(20)]
 """Dev targets, as many as a sure diagnosis needs."""
+
+TRAINING = TrainingConfig(warmup=0)
 
 
 def end(score, update=1000, reason="finished"):
@@ -43,25 +46,28 @@ def log(metric="chrF", train=(5.0, 2.0), dev=(5.0, 3.0)):
 def test_a_low_score_has_a_likely_cause(line, records, cause):
     import re
 
-    assert re.search(cause, diagnose(line, records, TARGETS) or "")
+    assert re.search(cause, diagnose(line, records, TARGETS, TRAINING) or "")
 
 
 def test_an_end_within_the_warm_up_is_the_cause():
-    sentence = diagnose(end(4.45, update=212), log(), TARGETS, warmup=400) or ""
+    sentence = diagnose(end(4.45, update=212), log(), TARGETS, TrainingConfig(warmup=400)) or ""
     assert sentence.endswith(
         "only 212 updates, fewer than the 400 of the warm-up; raise --training.epochs, or lower "
         "--data.batch-tokens or --data.batch-sentences"
     )
-    assert "check the columns" in (diagnose(end(4.45, update=212), log(), TARGETS) or "")
+    training = TrainingConfig(warmup=400, updates=212)
+    sentence = diagnose(end(4.45, update=212), log(), TARGETS, training) or ""
+    assert sentence.endswith("of the warm-up; raise --training.updates")
+    assert "check the columns" in (diagnose(end(4.45, update=212), log(), TARGETS, TRAINING) or "")
 
 
 def test_the_most_frequent_label_is_no_success():
     targets = ["A"] * 14 + ["B"] * 6
-    diagnosis = diagnose(end(70.0), log("accuracy"), targets) or ""
+    diagnosis = diagnose(end(70.0), log("accuracy"), targets, TRAINING) or ""
     reason = "dev accuracy 70.00, not above 70.00 for always answering 'A'"
     assert diagnosis.startswith(f"nothing was learned ({reason}): ")
-    assert diagnose(end(71.0), log("accuracy"), targets) is None
-    assert diagnose(end(100.0), log("accuracy"), ["A"] * 29) is None
+    assert diagnose(end(71.0), log("accuracy"), targets, TRAINING) is None
+    assert diagnose(end(100.0), log("accuracy"), ["A"] * 29, TRAINING) is None
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def test_the_most_frequent_label_is_no_success():
     ],
 )
 def test_few_dev_examples_make_it_uncertain(line, records, sentence):
-    diagnosis = diagnose(line, records, ["a", "b", "c", "d"]) or ""
+    diagnosis = diagnose(line, records, ["a", "b", "c", "d"], TRAINING) or ""
     assert diagnosis.startswith(f"perhaps nothing was learned {sentence}")
 
 
@@ -92,8 +98,8 @@ def test_the_dev_targets_are_beside_the_features(tmp_path):
 
 
 def test_good_interrupted_and_unscored_trainings_have_no_diagnosis():
-    assert diagnose(end(95.0), log(), TARGETS) is None
-    assert diagnose(end(0.0, reason="interrupted"), log(), TARGETS) is None
-    assert diagnose(end(0.0, reason="hours"), log(), TARGETS) is None
-    assert diagnose(end(None), log(dev=()), TARGETS) is None
-    assert diagnose(end(0.0), log("TER"), TARGETS) is None
+    assert diagnose(end(95.0), log(), TARGETS, TRAINING) is None
+    assert diagnose(end(0.0, reason="interrupted"), log(), TARGETS, TRAINING) is None
+    assert diagnose(end(0.0, reason="hours"), log(), TARGETS, TRAINING) is None
+    assert diagnose(end(None), log(dev=()), TARGETS, TRAINING) is None
+    assert diagnose(end(0.0), log("TER"), TARGETS, TRAINING) is None

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.config import Experiment
+from regard.config import Experiment, TrainingConfig
 from regard.data.text.parallel import read_pairs
 from regard.runs.folder import RunFolder
 from regard.tasks.checks import MIN_DEV, least_updates
@@ -24,6 +24,7 @@ MAX_UNLEARNED = {
 """Largest dev score, by metric, of a training that learned nothing."""
 FALL = 0.05
 """Relative fall of the training loss below which the loss counts as flat."""
+LONGER = "raise --training.epochs, or lower --data.batch-tokens or --data.batch-sentences"
 SHORT_TARGETS = "for short targets use --training.metric chrf or exact_match"
 BLEU_IS_ZERO = (
     "BLEU was 0 at every validation, so the dev loss alone selected the checkpoint. BLEU is 0 "
@@ -44,16 +45,19 @@ def diagnose_run(end: EndLine, folder: RunFolder, experiment: Experiment) -> str
     if folder.dev.exists():
         settings = EvaluationOptions(held_out=True).table_settings(data, folder.dev)
         targets = [pair.target for pair in read_pairs(folder.dev, settings=settings).pairs]
-    return diagnose(end, read_log(folder.log), targets, experiment.training.warmup)
+    return diagnose(end, read_log(folder.log), targets, experiment.training)
 
 
 def diagnose(
-    end: EndLine, records: Sequence[Mapping[str, Any]], targets: Sequence[str], warmup: int = 0
+    end: EndLine,
+    records: Sequence[Mapping[str, Any]],
+    targets: Sequence[str],
+    training: TrainingConfig,
 ) -> str | None:
     """Return a sentence with the likely cause if a finished training learned nothing, or None. With
     fewer than `MIN_DEV` dev targets the sentence says that this is uncertain.
 
-    `records` are the lines of the log, and `warmup` is the number of updates of the warm-up."""
+    `records` are the lines of the log."""
     validations = [record for record in records if record["kind"] == "dev"]
     if end.interrupted or end.reason == "hours" or end.score is None or not validations:
         return None
@@ -69,7 +73,7 @@ def diagnose(
         return None
     if metric == "BLEU" and end.score == 0:
         return BLEU_IS_ZERO
-    score, cause = f"dev {metric} {end.score:.2f}", _cause(end, records, validations, warmup)
+    score, cause = f"dev {metric} {end.score:.2f}", _cause(end, records, validations, training)
     if metric == "BLEU":
         return f"perhaps nothing was learned ({score}): {cause or BLEU_IS_LOW}"
     if len(targets) < MIN_DEV:
@@ -84,16 +88,15 @@ def _cause(
     end: EndLine,
     records: Sequence[Mapping[str, Any]],
     validations: Sequence[Mapping[str, Any]],
-    warmup: int,
+    training: TrainingConfig,
 ) -> str:
     """Return the likely cause that the log shows, or an empty text."""
-    if end.update < least_updates(warmup):
+    if end.update < least_updates(training.warmup):
         updates = "update" if end.update == 1 else "updates"
-        less = f", fewer than the {warmup} of the warm-up" if end.update < warmup else ""
-        return (
-            f"only {end.update} {updates}{less}; raise --training.epochs, or lower "
-            "--data.batch-tokens or --data.batch-sentences"
-        )
+        is_within = end.update < training.warmup
+        less = f", fewer than the {training.warmup} of the warm-up" if is_within else ""
+        remedy = "raise --training.updates" if training.updates else LONGER
+        return f"only {end.update} {updates}{less}; {remedy}"
     losses = [record["loss"] for record in records if record["kind"] == "train"]
     dev = [record["loss"] for record in validations if record["loss"] is not None]
     if len(dev) > 1 and min(dev) < dev[-1] and losses and losses[-1] < losses[0]:
