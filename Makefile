@@ -17,8 +17,8 @@ help: ## list these commands
 demo: $(INSTALLED) ## train a small model and plot its attention
 	.venv/bin/regard demo
 
-test: $(INSTALLED) ## run the tests, all but those of whole trainings and of the docs
-	$(PYTEST) $(PARALLEL) --ignore tests/docs --ignore tests/e2e tests
+test: $(INSTALLED) ## run the tests, all but those of whole trainings, of the docs and of benchmarks
+	$(PYTEST) $(PARALLEL) --ignore tests/docs --ignore tests/e2e --ignore tests/benchmarks tests
 
 e2e: $(INSTALLED) ## train small models completely and check what they learn
 	$(PYTEST) $(PARALLEL) tests/e2e
@@ -33,8 +33,8 @@ docs: $(INSTALLED) ## run every example of the docs and check the links
 	$(PYTEST) tests/docs
 
 # The longest test comes first, and a process that has nothing left takes another one's.
-long: $(INSTALLED) ## e2e and docs side by side, which takes less time than one after the other
-	$(PYTEST) $(PARALLEL) --dist worksteal tests/e2e/test_scenes.py tests/e2e tests/docs
+long: $(INSTALLED) ## e2e, docs and benchmarks side by side, which takes less time than one after the other
+	$(PYTEST) $(PARALLEL) --dist worksteal tests/e2e/test_scenes.py tests/e2e tests/docs tests/benchmarks
 
 check: lint test long ## all of these, as before a change is taken
 
