@@ -130,6 +130,15 @@ DECODING_PARTS = {
     "candidates": without_kernels("regard.search.candidates"),
     "kept memory": default_allocator,
 }
+RECURRENT = frozenset({"lstm", "gru"})
+USED_BY = {
+    "recurrent scan": RECURRENT,
+    "recurrent cells": RECURRENT,
+    "fused loop": RECURRENT,
+    "additive kernel": frozenset({"gru"}),
+    "decoder step": frozenset({"transformer"}),
+}
+"""Families of the parts that are not in every model."""
 
 
 @dataclass(frozen=True)
@@ -237,9 +246,14 @@ def searches(setup: Setup, precision: str, name: str) -> Callable[[], None]:
 
 
 def timed(run: Callable[[], None]) -> float:
-    began = time.perf_counter()
+    """Return the seconds of a call: CPU time of one thread, which other programs change least, or
+    the time of several threads."""
+    import torch
+
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    began = clock()
     run()
-    return time.perf_counter() - began
+    return clock() - began
 
 
 def ratios(
@@ -286,14 +300,20 @@ def works(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any], Ca
     for family in options.families:
         setup = setup_of(family, options.data)
         if "training" in options.only:
-            yield f"{family}, training", TRAINING_PARTS, lambda p, s=setup: updates(s, p)
+            parts = used_parts(family, TRAINING_PARTS)
+            yield f"{family}, training", parts, lambda p, s=setup: updates(s, p)
         if "decoding" in options.only:
+            parts = used_parts(family, DECODING_PARTS)
             for name in SEARCHES:
-                yield (
-                    f"{family}, {name}",
-                    DECODING_PARTS,
-                    lambda p, s=setup, n=name: searches(s, p, n),
-                )
+                yield f"{family}, {name}", parts, lambda p, s=setup, n=name: searches(s, p, n)
+
+
+def used_parts(family: str, parts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: disabled
+        for name, disabled in parts.items()
+        if family in USED_BY.get(name, frozenset(RECIPES))
+    }
 
 
 def measure(options: argparse.Namespace) -> Iterator[Gain]:
@@ -348,16 +368,14 @@ def main() -> None:
     from regard.memory_policy import keep_freed_memory
 
     keep_freed_memory()
-    gains = []
+    gains: list[Gain] = []
     for gain in measure(options):
         gains.append(gain)
-        print(
-            f"{gain.work}, {gain.part}, {gain.precision}, {gain.threads}: {gain.median:.3f}",
-            file=sys.stderr,
-        )
+        print(f"{gain.work}, {gain.part}, {gain.precision}: {gain.median:.3f}", file=sys.stderr)
+        if options.json:
+            content = json.dumps([asdict(each) for each in gains], indent=1)
+            options.json.write_text(f"{content}\n", encoding="utf8")
     print("\n".join(report(gains)))
-    if options.json:
-        options.json.write_text(json.dumps([asdict(gain) for gain in gains], indent=1) + "\n")
 
 
 if __name__ == "__main__":
