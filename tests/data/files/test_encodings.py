@@ -187,6 +187,12 @@ def test_bytes_without_words_are_rejected():
         recognise(content, Path("words.tsv"))
 
 
+def test_a_long_line_without_words_is_read_once():
+    words = "Größe über schöne Häuser für Mädchen".encode("cp1252").split()
+    line = b"x" * 4_000_000  # a search for words that begins anew at every byte would take hours
+    assert recognise(b"\n".join([line, *words]), Path("words.txt")).name == "cp1252"
+
+
 def test_encodings_are_named_as_in_python():
     assert named("utf8") == named("UTF-8-sig") == UTF8
     assert named("windows-1253").name == "cp1253"

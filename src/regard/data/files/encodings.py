@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, pairwise
+from itertools import combinations, islice, pairwise
 from pathlib import Path
 
 from regard.data.files.lines import MARK, NUL, reads_as
@@ -36,6 +36,7 @@ NEARLY = 0.02
 """Difference of implausibility below which two encodings fit equally well."""
 MAX_IMPLAUSIBLE = 0.7
 """Implausibility above which an encoding is not taken."""
+WORD = re.compile(rb"[^\s,;\"]+")
 MIN_WORDS = 5
 """Number of words below which few lines of another encoding do not decide."""
 MAX_WORDS = 3000
@@ -181,7 +182,8 @@ def recognise(head: bytes, path: Path) -> Encoding:
     has_letters = not head.decode("utf-8", "ignore").isascii()
     if has_letters and (is_rare or 2 * num_wrong <= len(beyond)):
         return UTF8
-    words = re.findall(rb"[^\s,;\"]*[\x80-\xff][^\s,;\"]*", head)[:MAX_WORDS]
+    beyond_ascii = (word[0] for word in WORD.finditer(head) if not word[0].isascii())
+    words = list(islice(beyond_ascii, MAX_WORDS))
     if is_rare and len(words) < MIN_WORDS:
         return UTF8
     scores = _scores(words)
