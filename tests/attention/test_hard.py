@@ -1,11 +1,18 @@
-"""Hard attention: drawn positions in training, the most probable position in evaluation."""
+"""Hard attention: drawn positions in training, the most probable position in evaluation, and the
+gradient of the straight-through estimator."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from regard.attention import Attention, HardAttention, ScaledDot, Softmax
+from regard.attention import (
+    Attention,
+    HardAttention,
+    ScaledDot,
+    Softmax,
+    StraightThroughAttention,
+)
 from regard.attention.hard import NOWHERE
 
 KEYS = torch.randn(2, 5, 4)
@@ -83,3 +90,62 @@ def test_a_fully_masked_query_has_a_zero_context():
         attention.train(mode)
         result = attention(QUERIES, attention.prepare(KEYS), KEYS, nothing)
         assert not result.context.any()
+
+
+def test_the_straight_through_gradient_is_that_of_the_mean_for_the_weights():
+    """The weights have the gradient of soft attention, the values that of the drawn positions."""
+    torch.manual_seed(3)
+    queries, keys = QUERIES.double().requires_grad_(), KEYS.double().requires_grad_()
+    values = torch.randn(2, 5, 6, dtype=torch.float64, requires_grad=True)
+    gradient = torch.randn(2, 3, 6, dtype=torch.float64)
+    soft = Attention(ScaledDot())
+    hard = StraightThroughAttention(soft).train()
+    result = hard(queries, hard.prepare(keys), values, MASK, need_weights=True)
+    for row in range(2):
+        for step in range(3):
+            drawn = int(result.weights[row, step].argmax())
+            assert result.drawn[row, step] == drawn
+            assert torch.equal(result.context[row, step], values[row, drawn])
+    (result.context * gradient).sum().backward()
+    drawn_gradient = torch.zeros_like(values)
+    for row in range(2):
+        for step in range(3):
+            drawn_gradient[row, result.drawn[row, step]] += gradient[row, step]
+    torch.testing.assert_close(values.grad, drawn_gradient)
+
+    expected = [QUERIES.double().requires_grad_(), KEYS.double().requires_grad_()]
+    mean = soft(expected[0], soft.prepare(expected[1]), values.detach(), MASK)
+    (mean.context * gradient).sum().backward()
+    torch.testing.assert_close(queries.grad, expected[0].grad)
+    torch.testing.assert_close(keys.grad, expected[1].grad)
+
+
+def test_straight_through_attention_learns_which_position_to_attend_to():
+    """One of five values is the target; a gradient reaches the score of every position."""
+    torch.manual_seed(3)
+    scores = torch.zeros(1, 1, 5, requires_grad=True)
+    values = torch.eye(5)[None]
+    attention = StraightThroughAttention(Attention(ScaledDot())).train()
+    optimiser = torch.optim.SGD([scores], lr=2.0)
+    for _ in range(60):
+        context = attention(scores, attention.prepare(torch.eye(5)[None]), values).context
+        optimiser.zero_grad()
+        (context - values[:, 3:4]).square().sum().backward()
+        optimiser.step()
+    context = attention.eval()(scores, attention.prepare(torch.eye(5)[None]), values).context
+    assert int(context.argmax()) == 3
+
+
+@pytest.mark.parametrize("expected", [-0.1, 2.0, float("nan")])
+def test_the_share_of_expected_contexts_is_checked(expected):
+    with pytest.raises(ValueError, match="expected a probability from 0 to 1"):
+        HardAttention(Attention(ScaledDot()), expected)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("state", [torch.ones(2, 1), torch.ones(3, 1) > 0, torch.ones(2) > 0])
+def test_a_state_that_does_not_fit(state):
+    attention = HardAttention(Attention(ScaledDot()))
+    keys, queries = torch.randn(2, 5, 7), torch.randn(2, 3, 7)
+    with pytest.raises(ValueError, match=r"^state: expected bool of shape \(2, 1\)"):
+        attention(queries, attention.prepare(keys), keys, state=state)

@@ -66,6 +66,7 @@ KINDS = {
     "local_m": attending(score="additive", scope="local_m", window=2),
     "local_p": attending(score="general", scope="local_p", window=2),
     "hard": attending(sampling="hard"),
+    "straight through": attending(sampling="straight_through"),
     "transformer": TRANSFORMER,
     "learned positions": configs.changed(TRANSFORMER, positions="learned"),
     "before a transformer": configs.translation("recurrent", "transformer", **SMALL, heads=2),

@@ -170,6 +170,7 @@ CAPTIONERS = {
     "soft": dict(attention=dict(size=11, doubly_stochastic=1.0), output="summed"),
     "soft, no gate": dict(gate=False, attention=dict(score="general")),
     "hard": dict(attention=dict(size=11, sampling="hard")),
+    "straight through": dict(attention=dict(size=11, sampling="straight_through")),
     "luong": dict(wiring="luong", feeding="context", attention=dict(size=11)),
     "two layers": dict(layers=2, cell="gru", memory_vectors=3, intra_attention=True),
     "plain": dict(wiring="plain", gate=False),

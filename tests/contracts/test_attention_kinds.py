@@ -23,6 +23,7 @@ from regard.attention import (
     MultiHeadAttention,
     Predictive,
     Sparsemax,
+    StraightThroughAttention,
     causal,
 )
 from tests.attention.parts import HISTORIES, SCORE_KINDS
@@ -68,10 +69,12 @@ SCOPES: dict[str, Callable[[], nn.Module]] = {
 SAMPLING: dict[str, Callable[[], nn.Module]] = {
     "soft": SCOPES["global"],
     "hard": lambda: Alone(HardAttention(Attention(General(QUERY, KEY)))),
+    "straight_through": lambda: Alone(StraightThroughAttention(Attention(General(QUERY, KEY)))),
 }
 KINDS: dict[str, Callable[[], nn.Module]] = {
     **SCOPES,
     "hard": SAMPLING["hard"],
+    "straight_through": SAMPLING["straight_through"],
     **{name: partial(history, name) for name in HISTORIES},
     "sparse history": lambda: history("location", Sparsemax()),
     **{

@@ -10,7 +10,7 @@ Pure: it knows no recurrent layer, no text and no training.
 from regard.attention import scores
 from regard.attention.attend import Attention, AttentionFunction, AttentionOutput, Mask
 from regard.attention.fused_additive import AdditiveKeys, additive_attention, additive_scores
-from regard.attention.hard import HardAttention
+from regard.attention.hard import HardAttention, StraightThroughAttention
 from regard.attention.history import Coverage, HistoryAdditive, HistoryAttention, Location
 from regard.attention.kv_cache import KVCache
 from regard.attention.local import Centre, LocalAttention, Monotonic, Predictive
@@ -65,6 +65,7 @@ __all__ = [
     "Softmax",
     "Span",
     "Sparsemax",
+    "StraightThroughAttention",
     "additive_attention",
     "additive_scores",
     "causal",

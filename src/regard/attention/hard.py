@@ -1,10 +1,13 @@
-"""Hard attention: one source position drawn from the weights (Xu et al. 2015, section 4.1).
+"""Hard attention: the context of a step is the value at one source position.
 
-    s_t ~ weights_t              context_t = value at s_t
+    hard                s_t ~ weights_t in training (Xu et al. 2015, section 4.1)
+    straight through    s_t = argmax of weights_t, with the gradient of the expected context
+                        (straight-through estimator, Bengio et al. 2013, section 4)
 
-A draw has no gradient. The weights are learned from a reward, the log probability of the target
-(`models/penalties.py`). For stable training, a share of the sources get the expected context at
-every step, as in soft attention (section 4.2). In evaluation the most probable position is used.
+A draw has no gradient, so the weights of `HardAttention` are learned from a reward, the log
+probability of the target (`models/penalties.py`). For stable training, a share of the sources get
+the expected context at every step, as in soft attention (section 4.2). In evaluation both use the
+most probable position.
 """
 
 from __future__ import annotations
@@ -34,7 +37,10 @@ class HardAttention(nn.Module):
     is_stateful = False
 
     def __init__(self, soft: Attention, expected: float = EXPECTED) -> None:
-        """`expected` is the probability that a source gets the expected context in training."""
+        """`expected` is the probability that a source gets the expected context in training.
+        ValueError unless it is from 0 to 1."""
+        if not 0 <= expected <= 1:
+            raise ValueError(f"expected is {expected}: expected a probability from 0 to 1")
         super().__init__()
         self.soft = soft
         self.expected = expected
@@ -68,14 +74,19 @@ class HardAttention(nn.Module):
         *,
         need_weights: bool = False,
     ) -> AttentionOutput:
-        """Attend. The context of a query that may attend to nothing is zero."""
+        """Attend. The context of a query that may attend to nothing is zero. ValueError for a state
+        of another type or number of sources."""
+        if state is not None and (state.dtype != torch.bool or state.shape != (len(queries), 1)):
+            raise ValueError(
+                f"state: expected bool of shape {(len(queries), 1)}, one value for each source, "
+                f"got {state.dtype} of shape {tuple(state.shape)}; use start or all_steps_state"
+            )
         output = self.soft(queries, prepared, values, mask, state, need_weights=True)
         weights = cast(Tensor, output.weights)
         if not weights.size(-1):
             return output if need_weights else replace(output, weights=None, scores=None)
-        drawn = self._draw(weights) if self.training else weights.argmax(dim=-1)
-        index = drawn[..., None].expand(*drawn.shape, values.size(-1))
-        context = values.expand(len(drawn), -1, -1).gather(1, index)
+        drawn = self._position(weights)
+        context = self._context(weights, drawn, values)
         visible = mask_tensor(mask, queries)
         if visible is not None:
             context = torch.where(visible.any(dim=-1, keepdim=True), context, 0)
@@ -85,8 +96,53 @@ class HardAttention(nn.Module):
         output = replace(output, context=context, drawn=drawn)
         return output if need_weights else replace(output, weights=None, scores=None)
 
-    def _draw(self, weights: Float[Tensor, "batch target source"]) -> Int[Tensor, "batch target"]:
-        """Draw a position for every query by its weights; any position if all weights are zero."""
+    def _context(
+        self,
+        weights: Float[Tensor, "batch target source"],
+        drawn: Int[Tensor, "batch target"],
+        values: Float[Tensor, "batch source value"],
+    ) -> Float[Tensor, "batch target value"]:
+        """Return the values at the drawn positions."""
+        del weights  # without a gradient
+        index = drawn[..., None].expand(*drawn.shape, values.size(-1))
+        return values.expand(len(drawn), -1, -1).gather(1, index)
+
+    def _position(
+        self, weights: Float[Tensor, "batch target source"]
+    ) -> Int[Tensor, "batch target"]:
+        """Return the most probable position of every query. In training draw a position by the
+        weights, or any position if all weights are zero."""
+        if not self.training:
+            return weights.argmax(dim=-1)
         flat = weights.detach().flatten(0, 1)
         flat = torch.where(flat.sum(dim=-1, keepdim=True) > 0, flat, torch.ones_like(flat))
         return torch.multinomial(flat, 1).view(weights.shape[:2])
+
+
+class StraightThroughAttention(HardAttention):
+    """Hard attention to the most probable position, also in training. The values get the gradient
+    of the context. The weights get the gradient that they would have if the context were the
+    weighted mean.
+
+    This gradient is biased, because it ignores the difference between one value and the mean. But
+    it has no noise, and the decoder learns from the contexts that it has in evaluation."""
+
+    def __init__(self, soft: Attention) -> None:
+        super().__init__(soft, expected=0.0)
+
+    def _position(
+        self, weights: Float[Tensor, "batch target source"]
+    ) -> Int[Tensor, "batch target"]:
+        return weights.argmax(dim=-1)
+
+    def _context(
+        self,
+        weights: Float[Tensor, "batch target source"],
+        drawn: Int[Tensor, "batch target"],
+        values: Float[Tensor, "batch source value"],
+    ) -> Float[Tensor, "batch target value"]:
+        """Return the values at these positions, plus zero with the gradient of the mean."""
+        context = super()._context(weights, drawn, values)
+        if not self.training:
+            return context
+        return context + (weights - weights.detach()) @ values.detach()

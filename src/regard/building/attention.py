@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import get_args
 
 from regard import attention
-from regard.attention import Attention, AttentionFunction, HardAttention
+from regard.attention import (
+    Attention,
+    AttentionFunction,
+    HardAttention,
+    StraightThroughAttention,
+)
 from regard.config import AttentionConfig, DecoderAttentionConfig
 from regard.config.checks import require_resolved
 from regard.errors import UserError
@@ -41,7 +46,13 @@ def build_decoder_attention(
     match config.scope:
         case "global":
             soft = Attention(score, normaliser, config.dropout)
-            return soft if config.sampling == "soft" else HardAttention(soft, config.expected)
+            match config.sampling:
+                case "soft":
+                    return soft
+                case "hard":
+                    return HardAttention(soft, config.expected)
+                case "straight_through":
+                    return StraightThroughAttention(soft)
         case "local_m":
             centre: attention.Centre = attention.Monotonic()
         case "local_p":

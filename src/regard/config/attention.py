@@ -83,8 +83,10 @@ class DecoderAttentionConfig:
     dropout: Share = 0.0
     """Dropout of the attention weights."""
     sampling: Sampling = "soft"
-    """Context of a step: the weighted mean of the values (soft), or the value at one position,
-    sampled by the weights in training (hard; Xu et al. 2015)."""
+    """Context of a step: the weighted mean of the values (soft); the value at one position, sampled
+    by the weights in training, which are learned from a reward (hard; Xu et al. 2015); or the value
+    at the position of the highest weight, with the gradient of the weighted mean (straight_through;
+    Bengio et al. 2013)."""
     expected: Share = 0.5
     """Share of the sources that get the weighted mean in the training of hard attention."""
     reward: Weight = 0.005
@@ -127,8 +129,10 @@ class DecoderAttentionConfig:
             yield "size", f"the score {self.score} has no hidden units"
         if self.scope == "global":
             yield from ((name, "the scope is global") for name in changed_fields(self, "window"))
-        if self.sampling == "soft":
+        if self.sampling != "hard":
             names = changed_fields(self, "expected", "reward", "discount", "entropy")
-            yield from ((name, "sampling is soft") for name in names)
+            yield from ((name, f"sampling is {self.sampling}") for name in names)
         elif self.doubly_stochastic:
             yield "doubly_stochastic", "sampling is hard"
+        if self.sampling == "straight_through" and self.dropout:
+            yield "dropout", "sampling is straight_through, which uses one weight"

@@ -162,18 +162,19 @@ class RecurrentDecoderConfig:
                 f"{place}.score is {needs_all}, but {place}.scope is {attention.scope}: expected "
                 "the scope global, or another score"
             )
-        if attention.sampling == "soft":
+        sampling = attention.sampling
+        if sampling == "soft":
             return
         for name, value in (("score", needs_all), ("scope", attention.scope)):
             if value not in ("", "global"):
                 raise UserError(
-                    f"{place}.sampling is hard, but {place}.{name} is {value}: hard attention "
-                    "samples by a score of the whole source; change either"
+                    f"{place}.sampling is {sampling}, but {place}.{name} is {value}: hard "
+                    "attention samples by a score of the whole source; change either"
                 )
         if attention.normaliser != "softmax":
             raise UserError(
-                f"{place}.sampling is hard, but {place}.normaliser is {attention.normaliser}: "
-                "hard attention samples by softmax; change either"
+                f"{place}.sampling is {sampling}, but {place}.normaliser is "
+                f"{attention.normaliser}: hard attention samples by softmax; change either"
             )
 
     @property
