@@ -22,6 +22,7 @@ from regard.config import (
     DataConfig,
     DecoderAttentionConfig,
     Experiment,
+    ExpertsConfig,
     RecurrentDecoderConfig,
     RecurrentEncoderConfig,
     SearchConfig,
@@ -361,3 +362,10 @@ def test_beam_times_length_is_limited():
     SearchConfig(max_length=1_000_000)
     with pytest.raises(UserError, match=r"search\.beam is 1,000 and an output may have 1,001 tok"):
         SearchConfig(beam=1000, max_length=1001)
+
+
+@pytest.mark.parametrize("part", [TransformerEncoderConfig, TransformerDecoderConfig])
+def test_more_active_experts_than_experts_name_their_part(part):
+    place = f"model.{'encoder' if part is TransformerEncoderConfig else 'decoder'}.experts"
+    with pytest.raises(UserError, match=f"^{place}.active is 2, but {place}.number is 1: expected"):
+        part(experts=ExpertsConfig(number=1))

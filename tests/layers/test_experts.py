@@ -266,3 +266,22 @@ def test_grouped_products_of_at_most_one_row_take_any_strides(num_rows):
     expected = torch.zeros(3, 16, 24)
     expected[1] = num_rows
     torch.testing.assert_close(weights.grad, expected)
+
+
+@pytest.mark.parametrize("ends", [[2, 3, 50], [4, 2, 5], [-3, 1, 5], [1, 1, 2]])
+def test_ends_of_grouped_products_are_checked(ends):
+    rows, weights = torch.randn(5, 8), torch.randn(3, 8, 16)
+    with pytest.raises(ValueError, match="ends: expected 3 whole numbers that rise to 5"):
+        grouped_product(rows, weights, torch.tensor(ends))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_states_and_masks_are_checked():
+    call = Experts(NoisyTopKGate(SIZE, 4, 2), 6)
+    states, mask = torch.randn(2, 3, SIZE), torch.ones(2, 3, dtype=torch.bool)
+    for wrong in (mask.float(), mask[:, :2], mask[:1], mask.T):
+        with pytest.raises(ValueError, match=r"mask: expected bool .* of shape \(2, 3\)"):
+            call(states, wrong)
+    for vectors in (states[..., :-1], states[0, 0], states.long()):
+        with pytest.raises(ValueError, match=rf"states: expected .* position, {SIZE}\)"):
+            call(vectors, None)

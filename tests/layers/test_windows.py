@@ -53,3 +53,17 @@ def test_windows_of_selected_hypotheses():
 def test_an_even_width_has_no_centre():
     with pytest.raises(ValueError, match="expected an odd width, got 4"):
         centred(torch.zeros(1, 5, 3), 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "dilation"), [("width", 0, 1), ("width", -1, 1), ("dilation", 3, 0)]
+)
+def test_sizes_of_windows_are_checked(name, width, dilation):
+    states = torch.randn(2, 5, 3)
+    for windows in (
+        causal,
+        centred,
+        lambda states, *sizes: Window.empty(states, 3, *sizes),
+    ):
+        with pytest.raises(ValueError, match=f"{name} of a window: expected a number from 1"):
+            windows(states, width, dilation)

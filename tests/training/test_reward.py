@@ -210,3 +210,11 @@ def test_log_probabilities_of_words_and_their_gradients_are_those_of_all_logits(
         torch.autograd.grad((scale * values).sum(), inputs),
         torch.autograd.grad((scale * expected).sum(), inputs),
     )
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", ["sentences", "rewards", "baselines"])
+def test_samples_of_unequal_numbers(name):
+    numbers = {"sentences": torch.tensor([0, 1]), "rewards": torch.ones(2), "baselines": None}
+    with pytest.raises(ValueError, match=f"^{name}: expected one number for each of 2 samples"):
+        Samples(reference_batch(2), **{**numbers, name: torch.ones(1)})

@@ -47,6 +47,8 @@ def test_the_figure_has_bars_and_pieces():
     np.testing.assert_allclose(heights, [layer.load for layer in layers])
     texts = [[text.get_text() for text in axes.texts] for axes in figure.axes]
     assert texts == [["a", "b", "a", "c", "b"], ["a", "b", "c"]]
+    titles = [axes.get_title(loc="left") for axes in experts.draw(layers[1:]).axes]
+    assert titles == ["layer 2: load of each expert"]
 
 
 def test_no_texts_of_the_figure_overlap():

@@ -31,11 +31,6 @@ class ExpertsConfig:
 
     def __post_init__(self) -> None:
         check_fields("experts", self)
-        if 0 < self.number < self.active:
-            raise UserError(
-                f"experts.active is {self.active}: expected at most {self.number}, the number of "
-                "experts (experts.number)"
-            )
 
     def resolve(self, feed_forward: int) -> ExpertsConfig:
         """Set the size of experts, if there are any and it is not set. `feed_forward` is the number
@@ -52,9 +47,20 @@ class ExpertsConfig:
             yield from ((name, "there are no experts: set experts.number") for name in names)
 
 
+def check_active(part: str, experts: ExpertsConfig) -> None:
+    """Check the number of active experts. UserError if there are fewer experts."""
+    if 0 < experts.number < experts.active:
+        raise UserError(
+            f"{part}.experts.active is {experts.active}, but {part}.experts.number is "
+            f"{experts.number}: expected at most {experts.number} active experts; lower "
+            f"{part}.experts.active"
+        )
+
+
 def check_between_layers(part: str, experts: ExpertsConfig, layers: int, connections: str) -> None:
     """Check experts between recurrent layers. UserError without two layers or residual
-    connections."""
+    connections, and for more active experts than there are."""
+    check_active(part, experts)
     if not experts.number:
         return
     if connections != "residual":

@@ -18,7 +18,7 @@ from regard.config.checks import (
     inherit,
     require_resolved,
 )
-from regard.config.experts import ExpertsConfig
+from regard.config.experts import ExpertsConfig, check_active
 from regard.names import Activation, NormPlacement, PositionKind
 
 __all__ = ["TransformerConfig", "TransformerDecoderConfig", "TransformerEncoderConfig"]
@@ -62,6 +62,7 @@ class TransformerEncoderConfig:
     def __post_init__(self) -> None:
         check_fields("model.encoder", self)
         check_heads("model.encoder", self.size, self.heads, self.positions)
+        check_active("model.encoder", self.experts)
 
     def resolve(self, size: int, dropout: float) -> TransformerEncoderConfig:
         """Return the record with inherited fields set."""
@@ -116,6 +117,7 @@ class TransformerDecoderConfig:
     def __post_init__(self) -> None:
         check_fields("model.decoder", self)
         check_heads("model.decoder", self.size, self.heads, self.positions)
+        check_active("model.decoder", self.experts)
 
     def resolve(self, size: int, dropout: float) -> TransformerDecoderConfig:
         """Return the record with inherited fields set."""

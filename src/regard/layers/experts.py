@@ -30,6 +30,7 @@ from torch.nn import functional as F
 from regard.fast_path import needs_formula
 from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import ACTIVATIONS, PositionWiseOutput
+from regard.layers.masks import check_real
 from regard.layers.routing import Balance, Routing
 from regard.linear import working_type
 from regard.names import Activation
@@ -150,7 +151,16 @@ class Experts(nn.Module):
         states: Float[Tensor, "*batch position size"],
         mask: Bool[Tensor, "*batch position"] | None = None,
     ) -> PositionWiseOutput:
-        """Compute real positions. Results at padding are zeros."""
+        """Compute real positions. Results at padding are zeros. ValueError for states of another
+        size, and for a mask that does not fit."""
+        size = self.gate.weight.size(1)
+        if states.dim() < 2 or states.size(-1) != size or not states.is_floating_point():
+            raise ValueError(
+                f"states: expected floating-point numbers of shape (.., position, {size}), got "
+                f"{states.dtype} of shape {tuple(states.shape)}"
+            )
+        if mask is not None:
+            check_real(mask, states.shape[:-1], states.device)
         rows = states.flatten(0, -2)
         real = None if mask is None else mask.flatten().nonzero()[:, 0]
         inputs = rows if real is None else rows.index_select(0, real)
@@ -196,13 +206,26 @@ def grouped_product(
     ends: Int[Tensor, "expert"],
 ) -> Float[Tensor, "row column"]:
     """Return the product of each row with the matrix of its expert, with gradients, in autocast's
-    type. Rows are sorted by expert; `ends` are the numbers of rows up to and with each expert."""
+    type. Rows are sorted by expert; `ends` are the numbers of rows up to and with each expert.
+    ValueError unless they rise to the number of rows."""
     dtype = working_type(rows)
     rows, weights = rows.to(dtype), weights.to(dtype)
     if needs_formula() or not _is_supported(weights):
         return _by_expert(rows, weights, ends)
+    _check_ends(ends, len(rows), len(weights))
     product: Tensor = _GroupedProduct.apply(rows, weights, ends.to(torch.int32))
     return product
+
+
+def _check_ends(ends: Tensor, num_rows: int, num_experts: int) -> None:
+    """Check the ends of the experts' rows, which PyTorch's grouped product reads unchecked."""
+    sizes = ends.diff(prepend=ends.new_zeros(1))
+    is_whole = not ends.is_floating_point() and ends.shape == (num_experts,)
+    if not (is_whole and int(ends[-1]) == num_rows and bool((sizes >= 0).all())):
+        raise ValueError(
+            f"ends: expected {num_experts} whole numbers that rise to {num_rows}, the number of "
+            f"rows, got {ends.tolist()}"
+        )
 
 
 class _GroupedProduct(torch.autograd.Function):

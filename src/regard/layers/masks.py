@@ -12,7 +12,14 @@ def check_mask(
 ) -> None:
     """Check the mask of whole sequences. ValueError unless it is bool, has an entry for each
     position of the inputs, and is on their device."""
-    shape, device = inputs.shape[:2], inputs.device
+    check_real(mask, inputs.shape[:2], inputs.device)
+
+
+def check_real(
+    mask: Bool[Tensor, "*batch position"], shape: torch.Size, device: torch.device
+) -> None:
+    """Check a mask of real positions. ValueError unless it is bool and has this shape and
+    device."""
     if mask.dtype != torch.bool or mask.shape != shape or mask.device != device:
         raise ValueError(
             f"mask: expected bool (True = a real position) of shape {tuple(shape)} on "

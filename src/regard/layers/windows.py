@@ -23,7 +23,9 @@ from regard.shapes import Float, Int, Tensor
 def centred(
     states: Float[Tensor, "batch position channel"], width: int, dilation: int = 1
 ) -> Float[Tensor, "batch position window"]:
-    """Return the window around each position. ValueError for an even width."""
+    """Return the window around each position. ValueError for an even width, and for a width or a
+    dilation below 1."""
+    _check_sizes(width, dilation)
     if width % 2 == 0:
         raise ValueError(f"width: centred windows expected an odd width, got {width}")
     margin = (width - 1) // 2 * dilation
@@ -33,9 +35,17 @@ def centred(
 def causal(
     states: Float[Tensor, "batch position channel"], width: int, dilation: int = 1
 ) -> Float[Tensor, "batch position window"]:
-    """Return the window that ends at each position."""
+    """Return the window that ends at each position. ValueError for a width or a dilation below
+    1."""
+    _check_sizes(width, dilation)
     padded = F.pad(states, (0, 0, (width - 1) * dilation, 0))
     return _slices(padded, states.size(1), width, dilation)
+
+
+def _check_sizes(width: int, dilation: int) -> None:
+    for name, size in (("width", width), ("dilation", dilation)):
+        if size < 1:
+            raise ValueError(f"{name} of a window: expected a number from 1, got {size}")
 
 
 def _slices(
@@ -60,7 +70,8 @@ class Window:
         cls, like: Float[Tensor, "batch *_"], channels: int, width: int, dilation: int = 1
     ) -> Window:
         """Return the window before the first input, for one hypothesis a sentence, in the type and
-        on the device of `like`."""
+        on the device of `like`. ValueError for a width or a dilation below 1."""
+        _check_sizes(width, dilation)
         return cls(like.new_zeros(len(like), 1, (width - 1) * dilation, channels), dilation)
 
     def append(

@@ -47,6 +47,19 @@ class Samples:
     share_distinct: float = 1.0
     """Share of the samples that differ from earlier samples of their sentence."""
 
+    def __post_init__(self) -> None:
+        """ValueError unless there is one sentence, reward and baseline for each sample."""
+        shape = (len(self.batch.mask),)
+        baselines = self.rewards if self.baselines is None else self.baselines
+        for name, numbers in (
+            ("sentences", self.sentences), ("rewards", self.rewards), ("baselines", baselines)
+        ):  # fmt: skip
+            if numbers.shape != shape:
+                raise ValueError(
+                    f"{name}: expected one number for each of {shape[0]} samples, got shape "
+                    f"{tuple(numbers.shape)}"
+                )
+
 
 Sample = Callable[[nn.Module, PairBatch, torch.Generator], Samples]
 """Function from a model and a batch to samples with rewards."""

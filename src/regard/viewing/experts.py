@@ -164,7 +164,7 @@ def draw(
             axes.tick_params(length=0, labelsize=TYPE_SIZE, colors=QUIET)
             for side in ("top", "right", "bottom", "left"):
                 axes.spines[side].set_visible(False)
-            name = f"layer {layer.layer}: load" if len(layers) > 1 else "load"
+            name = f"layer {layer.layer}: load of each expert"
             axes.set_title(name, loc="left", size=TYPE_SIZE, color=QUIET)
             for expert, pieces in enumerate(layer.pieces):
                 for line, _ in enumerate(pieces):
