@@ -123,4 +123,4 @@ def test_swapped_sides_are_reported(tmp_path, capsys):
 
 def test_evaluate_with_a_second_run_names_the_command(run, capsys):
     assert main.run(["evaluate", str(run), "pairs.tsv", str(run)]) == 2
-    assert f"arguments: {run}: to compare runs, use `regard compare RUN" in capsys.readouterr().err
+    assert "to compare runs, use `regard compare RUN" in capsys.readouterr().err

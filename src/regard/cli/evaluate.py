@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.task import ReportTexts
 
-COMPARE = "to compare runs, use `regard compare RUN RUN ...`"
+REMEDY = (
+    "name a second file, of targets, with --target-path; "
+    "to compare runs, use `regard compare RUN RUN ...`"
+)
 MAX_CHECKED = 2_000
 """Number of pairs whose unknown words are counted."""
 MANY = 0.2
@@ -99,7 +102,7 @@ class Options:
 
 def run(arguments: list[str]) -> None:
     """Score a run, save the scores and the outputs, and print the scores."""
-    options = parse(Options, arguments, "regard evaluate", COMPARE)
+    options = parse(Options, arguments, "regard evaluate", REMEDY)
     if options.first is not None and options.first < 1:
         raise UserError(f"--first is {options.first}: expected 1 or more")
     with pause_collection():
