@@ -19,6 +19,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CompileError, LinkError
 
 KERNELS = Path("src/regard/kernels")
+SOURCES = ("library.cpp", "additive.cpp", "step.cpp", "encoder.cpp", "recurrent_step.cpp")
+"""Sources that are compiled once; block.cpp is compiled for each instruction set."""
 WITHOUT_KERNELS = """
 regard: WARNING: built without its C++ kernels, because no C++ compiler worked ({reason}).
 regard: Results are the same, but training and translation on a CPU are slower.
@@ -84,7 +86,7 @@ class BuildLibrary(build_ext):
 
     def _build(self, ext: Extension, threads: str) -> None:
         objects = []
-        for source in ("library.cpp", "additive.cpp", "step.cpp"):
+        for source in SOURCES:
             objects += self._compile(source, "shared", [threads])
         for name, flags in instruction_sets(self._compiler()).items():
             objects += self._compile("block.cpp", name, [*flags, f"-DKERNELS={name}"])

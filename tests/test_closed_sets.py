@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-from regard import names
+from regard import names, product_library
 from regard.cli import data, export, main, plot, translate
 from regard.config import DATA_SECTIONS, KINDS, MODELS, SearchConfig, TrainingConfig
 from regard.config.attention import AttentionConfig, DecoderAttentionConfig
@@ -381,6 +381,11 @@ SETS = {
         ("search precision", "training precision"),
         ("options.md search.precision",),
     ),
+    "SearchPrecision": Uses(
+        {"searches": strings("tasks/translation/test_model", "pipeline/test_families")},
+        ("search precision",),
+        ("options.md search.precision", "search.md search.precision"),
+    ),
     "TrainingPrecision": Uses(
         {"training": strings("test_instruction_set", "pipeline/test_train")},
         ("training precision",),
@@ -390,6 +395,16 @@ SETS = {
         {"processes": strings("e2e/test_sharding")},
         ("training sharding",),
         ("options.md training.sharding",),
+    ),
+    "ProductLibrary": Uses(
+        {"products": strings("test_product_library")}, reason="a table of measurements chooses"
+    ),
+    "ShapeClass": Uses(
+        {
+            "products": strings("test_product_library"),
+            "table": {name for libraries in product_library.table().values() for name in libraries},
+        },
+        reason="follows from the sizes of a product",
     ),
     "DeviceName": Uses(
         {"devices": strings("test_device")},

@@ -1,20 +1,22 @@
 """Matrix products on a CPU, by the faster of PyTorch's two libraries: MKL or oneDNN.
 
-PyTorch computes float32 products with MKL, which uses AVX-512 on Intel CPUs only: on other CPUs
-oneDNN takes half the time. PyTorch computes bfloat16 products with oneDNN, but first writes the
-bias to every row of the result. Small products and other devices are left to PyTorch.
+PyTorch computes float32 products with MKL. `product_library.py` says for which shapes and CPUs
+oneDNN is faster. PyTorch computes bfloat16 products with oneDNN, but first writes the bias to every
+row of the result. Products of fewer than a million multiplications and other devices are left to
+PyTorch.
 
 oneDNN reorders a weight matrix at every call. For few rows this takes most of the time, so `freeze`
-packs the weights of a model for inference once: in float32 in panels, for the kernels of this
-package (`panels.py`), otherwise for oneDNN. oneDNN also compiles a kernel for every number of
-rows, so callers round their numbers of rows with `round_rows_up` and `round_rows_down`.
+packs the weights of a model for inference once: in float32 and int8 in panels, for the kernels of
+this package (`panels.py`, `integers.py`), otherwise for oneDNN. oneDNN also compiles a kernel for
+every number of rows, so callers round their numbers of rows with `round_rows_up` and
+`round_rows_down`.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
@@ -25,10 +27,13 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from regard import instruction_set, kernels
+from regard import instruction_set, kernels, product_library
 from regard.fast_path import is_cast, is_exactly, needs_formula
-from regard.panels import Panels
-from regard.shapes import Float, Tensor
+from regard.integers import MAX_INNER, IntegerPanels
+from regard.names import ShapeClass
+from regard.panels import PackedMatrix, Panels
+from regard.product_library import class_of_gradient, class_of_product
+from regard.shapes import Float, Int, Tensor
 
 log = logging.getLogger(__name__)
 
@@ -131,27 +136,47 @@ def linear(
         return _one_call(inputs, weight, bias)
     if _is_small(inputs, weight) or not _suits(inputs.device, inputs.dtype):
         return F.linear(inputs, weight, bias)
+    if not _is_faster(class_of_product(len(inputs), inputs.size(1), len(weight)), inputs.dtype):
+        return F.linear(inputs, weight, bias)
     return _one_call(inputs, _dense(weight), bias)
 
 
 def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     """Return a copy of a model for inference in this type, faster on a CPU.
 
+    With int8, packed weights are int8 numbers, and products quantise their inputs; everything else
+    is computed in float32. ValueError if int8 was chosen without compiled kernels or on a GPU.
+
     Submodules that are `Foldable` are replaced. The weights of `Linear` and of
     recurrent stacks are packed. Packed weights support products only, without gradients. Weights of
     a subclass of `Linear`, of a layer with hooks and of PyTorch's layers outside a stack are not
     packed, because other code may read them."""
+    is_int8 = dtype == torch.int8
+    if is_int8:
+        _check_int8(model)
     frozen = copy.deepcopy(model).eval().requires_grad_(False)
     _unpack(frozen)
     _fold(frozen)
-    frozen = frozen.to(dtype)
+    frozen = frozen.to(torch.float32 if is_int8 else dtype)
     for module in frozen.modules():
         if is_exactly(module, Linear):
-            module.weight = _packed(cast(nn.Parameter, module.weight))
+            module.weight = _packed(cast(nn.Parameter, module.weight), is_int8)
         elif isinstance(module, Packable):
             for layer, name in module.packable_weights():
-                setattr(layer, name, _packed(getattr(layer, name)))
+                setattr(layer, name, _packed(getattr(layer, name), is_int8))
     return frozen
+
+
+def _check_int8(model: nn.Module) -> None:
+    """ValueError unless products of integers can be computed for this model."""
+    devices = {weight.device.type for weight in model.parameters()}
+    if devices - {"cpu"}:
+        raise ValueError(
+            f"int8 is for CPUs, and the model is on {', '.join(sorted(devices))}: use bfloat16 "
+            "there, or move the model to the CPU (--device cpu)"
+        )
+    if not kernels.available():
+        raise ValueError(f"int8 needs the C++ kernels. {kernels.how_to_build()}")
 
 
 def _unpack(model: nn.Module) -> None:
@@ -179,9 +204,9 @@ def _fold(model: nn.Module) -> None:
 class PackedWeight(nn.Parameter):
     """Matrix in the memory layout of a product: in panels, or in oneDNN's layout. Only products may
     read it; for other code its numbers are NaN, or an error. Copies and pickles are made from the
-    plain matrix, which is then packed again."""
+    plain matrix, which is then packed again, or from the integers of a quantised matrix."""
 
-    panels: Panels | None
+    panels: PackedMatrix | None
 
     def plain(self) -> nn.Parameter:
         """Return the plain matrix."""
@@ -189,26 +214,44 @@ class PackedWeight(nn.Parameter):
         return nn.Parameter(matrix, requires_grad=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> nn.Parameter:
-        return memo.setdefault(id(self), _packed(self.plain()))
+        function, arguments = self.__reduce_ex__(None)
+        return memo.setdefault(id(self), function(*arguments))
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
+        if isinstance(self.panels, IntegerPanels):
+            return _packed_integers, (self.panels.integers(), self.panels.scales)
         return _packed, (self.plain(),)
 
 
-def _packed(weight: nn.Parameter) -> nn.Parameter:
+def _packed(weight: nn.Parameter, is_int8: bool = False) -> nn.Parameter:
     if is_packed(weight) or weight.device.type != "cpu":
         return weight
-    panels = None
     if weight.dtype == torch.float32 and kernels.available():
-        panels = Panels.of(weight)
-        matrix = torch.full((1, 1), torch.nan, device="cpu").expand(weight.shape)  # the shape alone
-    elif _suits(weight.device, weight.dtype):
+        fits = is_int8 and weight.size(1) <= MAX_INNER
+        return _in_panels(IntegerPanels.of(weight) if fits else Panels.of(weight))
+    if weight.dtype in _TYPES:
         matrix = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), PACKED_FOR)
     else:
         return weight
     packed = PackedWeight(matrix, requires_grad=False)
+    packed.panels = None
+    return packed
+
+
+def _in_panels(panels: PackedMatrix) -> PackedWeight:
+    shape = panels.columns, panels.inner
+    matrix = torch.full((1, 1), torch.nan, device="cpu").expand(shape)  # the shape alone
+    packed = PackedWeight(matrix, requires_grad=False)
     packed.panels = panels
     return packed
+
+
+def _packed_integers(
+    integers: Int[Tensor, "column inner"], scales: Float[Tensor, "column"]
+) -> nn.Parameter:
+    if kernels.available():
+        return _in_panels(IntegerPanels.of_integers(integers, scales))
+    return nn.Parameter(integers * scales[:, None], requires_grad=False)
 
 
 def is_packed(weight: Tensor) -> bool:
@@ -221,12 +264,24 @@ def plain_weight(weight: Tensor) -> Tensor:
     return weight.plain() if isinstance(weight, PackedWeight) else weight.detach()
 
 
-def panels_of(weight: Tensor) -> Panels:
+def panels_of(weight: Tensor) -> PackedMatrix:
     """Return a weight in panels, of the instruction set in use."""
     panels = weight.panels if isinstance(weight, PackedWeight) else None
-    if panels is None or panels.lanes != kernels.lanes():
+    if panels is None:
         return Panels.of(plain_weight(weight))
-    return panels
+    return panels if panels.lanes == kernels.lanes() else panels.repacked()
+
+
+def stacked_panels(weights: Sequence[Tensor]) -> PackedMatrix:
+    """Return weights below each other in panels: integers if all of them are."""
+    packed = [weight.panels for weight in weights if isinstance(weight, PackedWeight)]
+    integers = [panels for panels in packed if isinstance(panels, IntegerPanels)]
+    if len(integers) < len(weights):
+        return Panels.of(torch.cat([plain_weight(weight) for weight in weights]))
+    return IntegerPanels.of_integers(
+        torch.cat([panels.integers() for panels in integers]),
+        torch.cat([panels.scales for panels in integers]),
+    )
 
 
 def round_rows_up(num_rows: int, multiple: int) -> int:
@@ -249,9 +304,14 @@ def weight_gradient(
     gradients of its own. oneDNN copies the first matrix, so the smaller one comes first."""
     if grad_output.dtype != torch.float32 or grad_output.numel() * inputs.size(1) < WORTH_A_CALL:
         return grad_output.T @ inputs
+    if not _suits(inputs.device, inputs.dtype):
+        return grad_output.T @ inputs
+    shape_class = class_of_gradient(len(inputs), inputs.size(1), grad_output.size(1))
+    if not _is_faster(shape_class, inputs.dtype):
+        return grad_output.T @ inputs
     if grad_output.size(1) < inputs.size(1):
-        return linear(grad_output.T, inputs.T)
-    return linear(inputs.T, grad_output.T).T
+        return _one_call(grad_output.T, _dense(inputs.T))
+    return _one_call(inputs.T, _dense(grad_output.T)).T
 
 
 def batch_matmul(
@@ -261,6 +321,8 @@ def batch_matmul(
     num_rows, num_inner = left.shape[1:]
     num_columns = right.size(2)
     if num_rows * num_inner * num_columns < LARGE or not _suits(left.device, left.dtype):
+        return torch.bmm(left, right)
+    if not _is_faster(class_of_product(num_rows, num_inner, num_columns), left.dtype):
         return torch.bmm(left, right)
     product = left.new_empty(len(left), num_rows, num_columns)
     num_chunks = -(-num_rows // ROWS)
@@ -301,7 +363,15 @@ def _is_small(inputs: Tensor, weight: Tensor) -> bool:
 
 
 def _suits(device: torch.device, dtype: torch.dtype) -> bool:
-    return device.type == "cpu" and dtype in _TYPES
+    """Whether oneDNN computes any of these products."""
+    if device.type != "cpu" or dtype not in _TYPES:
+        return False
+    return dtype != torch.float32 or product_library.needs_onednn()
+
+
+def _is_faster(shape_class: ShapeClass, dtype: torch.dtype) -> bool:
+    """Whether oneDNN is the faster library for a class of products."""
+    return dtype != torch.float32 or product_library.library_for(shape_class) == "onednn"
 
 
 def has_fast_bfloat16(device: torch.device | str) -> bool:

@@ -152,18 +152,24 @@ NORMALISER_EXPLANATIONS: Mapping[str, str] = {
 CountAnswer = Literal["class", "number"]
 """Answers of the counting model: the most probable of the counts 0 to max_len, or a number."""
 AttentionScope = Literal["global", "local_m", "local_p"]
-Sampling = Literal["soft", "hard"]
+Sampling = Literal["soft", "hard", "straight_through"]
 """Contexts: the weighted mean of the values, or one sampled value."""
 
 # Training and evaluation
 
 Precision = Literal["float32", "bfloat16"]
 """Number formats of the computation. Weights are float32 in both."""
+SearchPrecision = Literal[Precision, "int8"]
+"""Number formats of the products of a search. int8 is for CPUs."""
 TrainingPrecision = Literal[Precision, "auto"]
 """Number formats of training, or the machine's choice."""
 Sharding = Literal["none", "full"]
 """Parts of a training that each of several processes has: all, or a share of the weights, gradients
 and moments."""
+ProductLibrary = Literal["mkl", "onednn"]
+"""`mkl` is the library that PyTorch itself uses: MKL, or another one where PyTorch lacks MKL."""
+ShapeClass = Literal["small", "few_rows", "many_rows", "small_gradient", "gradient"]
+"""Classes of matrix products."""
 DeviceName = Literal["auto", "cpu", "cuda"]
 ScheduleName = Literal["constant", "cosine", "linear", "inverse_square_root", "plateau"]
 TimeUnit = Literal["update", "epoch"]

@@ -1,4 +1,5 @@
 """Products with a weight in panels (`regard/kernels/products.hpp`), on a CPU in float32.
+`integers.py` has panels of int8 numbers.
 
 A panel has the numbers of some columns side by side, as one instruction set reads them. Unlike the
 products of PyTorch's libraries, a row has the same result in a product of any number of rows.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
@@ -29,9 +30,9 @@ class PanelsStructure(ctypes.Structure):
     """`Packed` of regard/kernels/step.hpp."""
 
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("panels", "bias")),
+        *((name, ctypes.c_void_p) for name in ("panels", "integers", "bias", "scales", "totals")),
         *((name, ctypes.c_int64) for name in ("columns", "inner", "lanes")),
-        ("bytes", ctypes.c_int64 * 2),
+        ("bytes", ctypes.c_int64 * 5),
     ]
 
 
@@ -44,6 +45,38 @@ class _Product(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("rows", "x_step", "activation", "threads")),
         ("bytes", ctypes.c_int64 * 3),
     ]
+
+
+@runtime_checkable
+class PackedMatrix(Protocol):
+    """Weight "column inner" in the memory layout of a product, for one instruction set."""
+
+    @property
+    def columns(self) -> int: ...
+
+    @property
+    def inner(self) -> int: ...
+
+    @property
+    def lanes(self) -> int: ...
+
+    def plain(self) -> Float[Tensor, "column inner"]:
+        """Return the weight as a plain matrix."""
+
+    def repacked(self) -> PackedMatrix:
+        """Return the weight in the layout of the instruction set in use."""
+
+    def structure(self, bias: Float[Tensor, "column"] | None) -> PanelsStructure:
+        """Return addresses and sizes, for a kernel. The arrays and the bias must outlive it."""
+
+    def product(
+        self,
+        inputs: Float[Tensor, "*batch inner"],
+        bias: Float[Tensor, "column"] | None = None,
+        activation: ActivationName = "none",
+        add: Float[Tensor, "*batch column"] | None = None,
+    ) -> Float[Tensor, "*batch column"]:
+        """Return activation(inputs @ weight.T + bias) + add, without gradients."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +92,11 @@ class Panels:
     def of(cls, weight: Float[Tensor, "column inner"]) -> Panels:
         """Pack a weight for the instruction set in use. ValueError if it is not a matrix in float32
         on a CPU."""
-        if weight.dim() != 2 or weight.dtype != torch.float32 or not weight.is_cpu:
-            raise ValueError(
-                f"weight: expected a matrix of float32 on cpu, got {tuple(weight.shape)} of "
-                f"{_name(weight.dtype)} on {weight.device}"
-            )
+        check_matrix(weight)
         weight = kernels.dense(weight.detach())
         columns, inner = weight.shape
         panel = 2 * kernels.lanes()
-        numbers = _aligned(_num_panels(columns, panel) * panel * inner)
+        numbers = aligned(num_panels(columns, panel) * panel * inner)
         panels = cls(numbers, columns, inner, kernels.lanes())
         kernels.call("pack", kernels.place(weight), weight.nbytes, panels.structure(None))
         return panels
@@ -75,12 +104,16 @@ class Panels:
     def plain(self) -> Float[Tensor, "column inner"]:
         """Return the weight as a plain matrix."""
         panel = 2 * self.lanes
-        panels = self.numbers.view(_num_panels(self.columns, panel), self.inner, panel)
+        panels = self.numbers.view(num_panels(self.columns, panel), self.inner, panel)
         return panels.transpose(1, 2).flatten(0, 1)[: self.columns].clone()
+
+    def repacked(self) -> Panels:
+        """Return the weight in panels of the instruction set in use."""
+        return Panels.of(self.plain())
 
     def structure(self, bias: Float[Tensor, "column"] | None) -> PanelsStructure:
         """Return addresses and sizes, for a kernel. The panels and the bias must outlive it."""
-        addresses, sizes = kernels.places(self.numbers, bias)
+        addresses, sizes = kernels.places(self.numbers, None, bias, None, None)
         return PanelsStructure(*addresses, self.columns, self.inner, self.lanes, sizes)
 
     def product(
@@ -92,36 +125,56 @@ class Panels:
     ) -> Float[Tensor, "*batch column"]:
         """Return activation(inputs @ weight.T + bias) + add, without gradients. ValueError for
         shapes, types or devices that do not fit, and for panels of another instruction set."""
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation: expected one of {ACTIVATIONS}, got {activation!r}")
-        if self.lanes != kernels.lanes():
-            raise ValueError(
-                f"panels of {self.lanes} lanes: the instruction set in use has {kernels.lanes()}; "
-                "pack the weight again"
-            )
-        shape = (*inputs.shape[:-1], self.columns)
-        check_array("inputs", inputs, (*inputs.shape[:-1], self.inner))
-        rows = kernels.dense(inputs).view(math.prod(inputs.shape[:-1]), self.inner)
-        if bias is not None:
-            check_array("bias", bias, (self.columns,))
-            bias = kernels.dense(bias)
-        if add is not None:
-            check_array("add", add, shape)
-            add = kernels.dense(add)
-        output = rows.new_empty(shape)
-        weight = self.structure(bias)
-        addresses, sizes = kernels.places(rows, output, add)
-        problem = _Product(
-            ctypes.addressof(weight),
-            *addresses,
-            len(rows),
-            self.inner,
-            ACTIVATIONS.index(activation),
-            torch.get_num_threads(),
-            sizes,
+        return multiply(self, inputs, bias, activation, add)
+
+
+def multiply(
+    matrix: PackedMatrix,
+    inputs: Float[Tensor, "*batch inner"],
+    bias: Float[Tensor, "column"] | None,
+    activation: ActivationName,
+    add: Float[Tensor, "*batch column"] | None,
+) -> Float[Tensor, "*batch column"]:
+    """Return `matrix.product` of these arguments. ValueError as there."""
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"activation: expected one of {ACTIVATIONS}, got {activation!r}")
+    if matrix.lanes != kernels.lanes():
+        raise ValueError(
+            f"panels of {matrix.lanes} lanes: the instruction set in use has {kernels.lanes()}; "
+            "pack the weight again"
         )
-        kernels.call("multiply", problem)
-        return output
+    shape = (*inputs.shape[:-1], matrix.columns)
+    check_array("inputs", inputs, (*inputs.shape[:-1], matrix.inner))
+    rows = kernels.dense(inputs).view(math.prod(inputs.shape[:-1]), matrix.inner)
+    if bias is not None:
+        check_array("bias", bias, (matrix.columns,))
+        bias = kernels.dense(bias)
+    if add is not None:
+        check_array("add", add, shape)
+        add = kernels.dense(add)
+    output = rows.new_empty(shape)
+    weight = matrix.structure(bias)
+    addresses, sizes = kernels.places(rows, output, add)
+    problem = _Product(
+        ctypes.addressof(weight),
+        *addresses,
+        len(rows),
+        matrix.inner,
+        ACTIVATIONS.index(activation),
+        torch.get_num_threads(),
+        sizes,
+    )
+    kernels.call("multiply", problem)
+    return output
+
+
+def check_matrix(weight: Tensor) -> None:
+    """Check a weight. ValueError unless it is a matrix in float32 on a CPU."""
+    if weight.dim() != 2 or weight.dtype != torch.float32 or not weight.is_cpu:
+        raise ValueError(
+            f"weight: expected a matrix of float32 on cpu, got {tuple(weight.shape)} of "
+            f"{_name(weight.dtype)} on {weight.device}"
+        )
 
 
 def check_array(
@@ -139,11 +192,12 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _num_panels(columns: int, panel: int) -> int:
+def num_panels(columns: int, panel: int) -> int:
+    """Return the number of panels that hold these columns."""
     return -(-columns // panel)
 
 
-def _aligned(count: int) -> Float[Tensor, "_"]:
+def aligned(count: int) -> Float[Tensor, "_"]:
     """Return room for numbers from the beginning of a cache line on."""
     spare = ALIGNMENT // 4
     room = torch.empty(count + spare, dtype=torch.float32, device="cpu")

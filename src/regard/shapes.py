@@ -9,6 +9,7 @@
 | slot, capacity | vectors of a key-value cache; vectors that it has room for |
 | word | the real (not padded) target positions of a batch, in reading order |
 | kept | sentences that remain in a search after the complete ones are dropped |
+| stored | sentences of a search whose keys and values are in memory, also complete ones |
 | hypothesis | hypotheses of one sentence in the beam |
 | layer, head, direction | layers of a stack, attention heads, directions of an encoder |
 | query, key, value | numbers in one query, key or value vector |

@@ -17,6 +17,7 @@ from regard.attention import (
     LocalAttention,
     Monotonic,
     MultiHeadAttention,
+    StraightThroughAttention,
     additive_attention,
     additive_scores,
 )
@@ -69,6 +70,7 @@ ENTRANCES = {
     },
     "additive, own dropout": lambda: with_own_dropout(Attention(Additive(SIZE, SIZE, 7))),
     "hard": lambda: HardAttention(Attention(Additive(SIZE, SIZE, 7))),
+    "straight_through": lambda: StraightThroughAttention(Attention(Additive(SIZE, SIZE, 7))),
     "local": lambda: LocalAttention(Additive(SIZE, SIZE, 7), Monotonic(), 2),
     "coverage": lambda: HistoryAttention(HistoryAdditive(SIZE, SIZE, Coverage(7))),
 }

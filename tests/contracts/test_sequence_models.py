@@ -493,11 +493,13 @@ def test_branches_of_one_state_are_independent(model, source):
 
 
 @pytest.mark.parametrize("model", by_kernels(frozen()), indirect=True)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8], ids=str)
 @pytest.mark.parametrize("path", ["kernels", "formulas", "unpacked"])
 def test_a_frozen_model_gives_equal_numbers(monkeypatch, model, source, dtype, path):
     """With kernels, without them, and on CPUs for which oneDNN does not support the type, as
     without AVX-512: there weights are frozen unpacked."""
+    if dtype == torch.int8 and (path == "formulas" or not kernels.available()):
+        pytest.skip("int8 needs the kernels")
     if path == "formulas":
         monkeypatch.setattr(kernels, "_LIBRARY", None)
     if path == "unpacked":
@@ -515,7 +517,9 @@ def test_a_frozen_model_gives_equal_numbers(monkeypatch, model, source, dtype, p
         whole = decoder.project(decoder(inputs, memories).features)
         shown = decoder(inputs, memories, need_weights=True)
         expected = model.decoder.project(model.decoder(inputs, model.encode(source)).features)
-    precise = torch.float32 if isinstance(decoder, CopyingDecoder) else dtype
+    precise = torch.bfloat16 if dtype == torch.bfloat16 else torch.float32
+    if isinstance(decoder, CopyingDecoder):
+        precise = torch.float32
     assert stepped.dtype == whole.dtype == decoder.project(shown.features).dtype == precise
     exact = dict(rtol=1e-4, atol=1e-5) if dtype == torch.float32 else dict(rtol=0.1, atol=0.1)
     for result in (stepped, whole):

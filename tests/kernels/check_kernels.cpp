@@ -9,7 +9,8 @@ int main() {
   for (int lanes : {16, 8, 4}) {
     if (regard_lanes(lanes) != lanes) continue;
     for (auto check : {check_additive, check_candidates, check_cells, check_dots, check_dropout,
-                       check_entropy, check_products, check_steps})
+                       check_entropy, check_products, check_steps, check_encoder, check_integers,
+                       check_recurrent_steps})
       count += check(random);
   }
   std::printf("%d problems are right, %d calls with wrong sizes are refused\n", count, refused);

@@ -73,7 +73,7 @@ void check(const Case& c, Random& random) {
                  : regard_pack(linear.weight.data(), bytes(linear.weight), &weight);
     });
   }
-  for (Index value : {Index(-1), Index(3), INT64_MAX}) {
+  for (Index value : {Index(-1), Index(4), INT64_MAX}) {
     Product wrong = product;
     wrong.activation = value;
     must_refuse(run(wrong));

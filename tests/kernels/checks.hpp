@@ -14,10 +14,13 @@
 #include <type_traits>
 #include <vector>
 
+#include "encoder.hpp"
+#include "recurrent_step.hpp"
 #include "sizes.hpp"
 
 extern "C" {
 int regard_lanes(int);
+int regard_byte_products(int);
 int regard_additive_weigh(const Problem*, int, float, float*, Index);
 int regard_additive_differentiate(const Problem*, const Gradients*);
 int regard_additive_through_softmax(const float*, float*, float, Index, Index, Index, Index, Index);
@@ -31,6 +34,8 @@ int regard_candidates(const Candidates*);
 int regard_pack(const float*, Index, const Packed*);
 int regard_multiply(const Product*);
 int regard_decoder_step(const DecoderStep*);
+int regard_encode(const EncoderPass*);
+int regard_recurrent_step(const RecurrentStep*);
 }
 
 using Random = std::mt19937;
@@ -41,8 +46,11 @@ int check_candidates(Random&);
 int check_cells(Random&);
 int check_dots(Random&);
 int check_dropout(Random&);
+int check_encoder(Random&);
 int check_entropy(Random&);
+int check_integers(Random&);
 int check_products(Random&);
+int check_recurrent_steps(Random&);
 int check_steps(Random&);
 
 constexpr Index THREADS = 4;

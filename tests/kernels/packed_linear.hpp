@@ -14,7 +14,8 @@ struct PackedLinear {
         bias(drawn<float>(random, has_bias ? columns : 0)) {
     const Index lanes = regard_lanes(0), panel = 2 * lanes;
     panels = unknown<float>((columns + panel - 1) / panel * panel * inner);
-    packed = {panels.data(), has_bias ? bias.data() : nullptr, columns, inner, lanes, {bytes(panels), bytes(bias)}};
+    packed = {panels.data(), nullptr, has_bias ? bias.data() : nullptr, nullptr, nullptr, columns, inner, lanes,
+              {bytes(panels), 0, bytes(bias), 0, 0}};
     must_run(regard_pack(weight.data(), bytes(weight), &packed));
   }
   PackedLinear(const PackedLinear&) = delete;
@@ -30,6 +31,7 @@ struct PackedLinear {
 
 inline double activated(double x, Index activation) {
   if (activation == RELU) return x < 0 ? 0 : x;
+  if (activation == TANH) return std::tanh(x);
   return activation == GELU ? x / 2 * (1 + std::erf(x / std::sqrt(2.0))) : x;
 }
 

@@ -10,11 +10,12 @@ from torch import Tensor
 from regard.attention import Attention, ScaledDot, additive_attention
 from regard.attention.fused_additive import additive_scores, prepare
 from regard.building import build_translation
+from regard.data.batch import Tokens
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.linear import freeze
 from regard.models.contracts import Memory
-from regard.models.transformer import NativeTransformerDecoder
+from regard.models.transformer import NativeTransformerDecoder, NativeTransformerEncoder
 from regard.models.transformer.native.state import NativeState
 from regard.panels import Panels
 from regard.search import candidates
@@ -125,10 +126,16 @@ def decoder_step(decoder: NativeTransformerDecoder) -> list[Tensor]:
     return [output.features, *[block.weights for block in output.attention]]
 
 
+def encode(encoder: NativeTransformerEncoder) -> list[Tensor]:
+    ids = torch.tensor([[4, 5, 6], [7, 8, 0]], device="cpu")
+    with torch.no_grad():
+        return list(encoder(Tokens(ids, ids > 0)).layers)
+
+
 def calls() -> dict[str, Callable[[], list[Tensor]]]:
     lstm = RecurrentStack("lstm", 5, 7)
     transformer = configs.transformer(size=6, heads=3, feed_forward=5, positions="rotary")
-    native = freeze(build_translation(transformer, 13, 11)).decoder
+    frozen = freeze(build_translation(transformer, 13, 11))
     return {
         "dots": dots,
         "additive": additive,
@@ -139,7 +146,8 @@ def calls() -> dict[str, Callable[[], list[Tensor]]]:
         "candidates": best,
         "loss": loss,
         "panels": panels,
-        "decoder step": lambda: decoder_step(native),
+        "encoder": lambda: encode(frozen.encoder),
+        "decoder step": lambda: decoder_step(frozen.decoder),
     }
 
 

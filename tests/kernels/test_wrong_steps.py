@@ -1,4 +1,4 @@
-"""Wrong and unusual inputs of products with panels and of a decoder's steps in C++."""
+"""Wrong and unusual inputs of products with panels, encoders and decoder steps in C++."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from regard.building import build_translation
+from regard.data.batch import Tokens
+from regard.errors import UserError
 from regard.linear import freeze
 from regard.models.contracts import Memory
 from regard.models.transformer.native.decoder import NativeTransformerDecoder
@@ -85,12 +87,61 @@ def frozen(*values):
     return freeze(model(*values)).decoder
 
 
+@cache
+def frozen_encoder(*values):
+    return freeze(model(*values)).encoder
+
+
 models = st.tuples(
     st.sampled_from(["pre", "post"]),
     st.sampled_from(["sinusoidal", "learned", "rotary"]),
     st.sampled_from([None, 1]),
     st.just(2),
 )
+
+
+def mask_for(draw, batch, source):
+    """Draw a mask that mostly fits. Real positions may lie between padding."""
+    shape = draw(st.one_of(*[st.just((batch, source))] * 12, st.lists(axis, max_size=3).map(tuple)))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 1 << 30)))
+    mask = torch.rand(shape, generator=generator) < draw(st.sampled_from([0.0, 0.5, 0.9, 1.0]))
+    layout = draw(st.sampled_from(["dense", "turned", "expanded"]))
+    if layout == "turned" and mask.dim() > 1:
+        mask = mask.mT.contiguous().mT
+    elif layout == "expanded" and len(shape) > 1 and shape[0]:
+        mask = mask[:1].expand(shape)
+    return mask.to(draw(mask_dtypes)).to(draw(devices))
+
+
+@fuzzed
+@given(st.data(), models)
+@torch.no_grad()
+def test_encoders_reject_wrong_inputs(library, data, values):
+    """Results equal those of the reference. If PyTorch computes the states, errors are its own."""
+    draw, native, reference = data.draw, frozen_encoder(*values), model(*values).encoder
+    batch, source = draw(axis), draw(axis)
+    shape = draw(st.one_of(*[st.just((batch, source))] * 12, st.lists(axis, max_size=3).map(tuple)))
+    low, high = draw(st.sampled_from([(0, 13)] * 12 + [(-1, 1), (0, 22)]))
+    ids = torch.randint(low, high, shape, generator=torch.Generator().manual_seed(3))
+    dtype = draw(st.sampled_from([torch.int64] * 12 + [torch.int32, torch.int16, torch.float32]))
+    tokens = Tokens(ids.to(dtype).to(draw(devices)), mask_for(draw, batch, source))
+    has_kernel = library == "compiled" and values[2] is None
+    errors = (IndexError, UserError) if has_kernel else (Exception,)
+    result = step_outcome(lambda: native(tokens), (*errors, *errors_of_embedding(tokens.ids)))
+    record("encoder", library, result)
+    if not has_kernel or result is None:
+        return
+    expected = reference(tokens)
+    mask = tokens.mask
+    for ours, theirs in zip(result.layers, expected.layers, strict=True):
+        assert ours.shape == theirs.shape
+        torch.testing.assert_close(ours[mask], theirs[mask], rtol=2e-4, atol=2e-4)
+
+
+def errors_of_embedding(ids):
+    """Return PyTorch's own errors for token numbers of another type or number of axes."""
+    is_usual = ids.dtype in (torch.int64, torch.int32) and ids.dim() == 2
+    return () if is_usual else (RuntimeError,)
 
 
 def memory_for(draw):

@@ -65,14 +65,14 @@ def test_ctranslate2_gives_equal_translations(transformer, tmp_path, beam, lengt
     )
     written = [[target.token_to_id(piece) for piece in each.hypotheses[0]] for each in results]
     assert len({each.text for each in ours}) > 50
-    others = [
-        abs(here.score - there.scores[0])
-        for here, ids, there in zip(ours, written, results, strict=True)
-        if target.decode(ids) != here.text
-    ]
-    # What is never written has no share of the probability there, which can part equals.
+    equal, others = list[float](), list[float]()
+    for here, ids, there in zip(ours, written, results, strict=True):
+        same = target.decode(ids) == here.text
+        (equal if same else others).append(abs(here.score - there.scores[0]))
+    # What is never written has no share of the probability there, so scores of equal translations
+    # differ. Two translations may only change places if they differ by less.
     assert len(others) <= 2
-    assert max(others, default=0) < 1e-3
+    assert max(others, default=0) <= max(equal) < 1e-2
 
 
 def test_onnxruntime_gives_equal_translations(run, tmp_path):

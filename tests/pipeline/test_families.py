@@ -48,7 +48,7 @@ def trained(experiment, folder, **training):
 def test_a_translator_learns_and_attends(tmp_path, model):
     experiment = replace(small(learning_rate=0.02), model=model)
     translator = trained(experiment, tmp_path / "run")
-    for precision in ("float32", "bfloat16"):
+    for precision in ("float32", "bfloat16", "int8"):
         search = config.SearchConfig(beam=3, max_length=7, precision=precision)
         output = translator.translate("a b c", search=search)
         np.testing.assert_allclose(output.attention.sum(axis=-1), 1, atol=1e-4)

@@ -67,7 +67,7 @@ def test_a_used_model_is_copied_and_pickled(folders, name):
     assert outputs(model) == expected
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
 def test_a_frozen_model_is_copied_and_pickled(folders, dtype):
     frozen = freeze(load(folders / "translator").model, dtype)
     again = [copy.deepcopy(frozen), pickle.loads(pickle.dumps(frozen)), copy.deepcopy(frozen)]

@@ -36,6 +36,7 @@ def test_saving_and_loading_preserves_the_training_state(tmp_path):
     adam, fresh = stepped(model), Optimiser().build(other)
     sums = Totals(1 / 3, 5, 7, 0.1, {"size": 0.7}, {"norm": 0.3})
     state = TrainingState(17, 3, 2, 1.5, [0.1, -2 / 3], [None, 1 / 7], sums)
+    state.products = {"many_rows": "mkl"}
     checkpoints.save_model(model)
     checkpoints.save(state, model, adam)
 

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
+from regard import product_library
 from regard.errors import UserError
 from regard.models.contracts import Measure, Penalty
 from regard.models.weights import load_weights
@@ -210,6 +211,44 @@ def test_the_best_model_is_saved_and_patience_ends_training(tmp_path):
     assert [line["best"] for line in dev] == [True, True, False, False]
     again = train(model, BATCHES, settings, validate=validate, folder=tmp_path, resume=True)
     assert (again.reason, again.update) == ("patience", 8)
+
+
+class Libraries(Watcher):
+    """The libraries of matrix products in every update."""
+
+    def __init__(self):
+        super().__init__()
+        self.used = []
+
+    def on_update(self, progress):
+        self.used.append(product_library.current())
+
+
+@pytest.mark.parametrize("has_record", [True, False])
+def test_a_resumed_run_keeps_its_libraries(tmp_path, monkeypatch, has_record):
+    shipped = dict.fromkeys(product_library.SHAPE_CLASSES, "mkl")
+    monkeypatch.setattr(product_library, "_current", shipped)
+    if not has_record:
+        monkeypatch.setattr(product_library, "current", dict)
+    first, settings = Libraries(), replace(EVERYTHING, length=Period(2))
+    train(tiny_model(), BATCHES, settings, folder=tmp_path, report=first)
+    monkeypatch.undo()
+
+    other = {**shipped, "small": "onednn", "gradient": "onednn"}
+    monkeypatch.setattr(product_library, "_current", other)
+    resumed, settings = Libraries(), replace(EVERYTHING, length=Period(4))
+    train(tiny_model(), BATCHES, settings, folder=tmp_path, report=resumed, resume=True)
+    assert resumed.used == [shipped if has_record else product_library.ONEDNN] * 2
+    assert product_library.current() == other
+
+
+def test_an_unknown_library_in_a_state_is_rejected(tmp_path, monkeypatch):
+    monkeypatch.setattr(product_library, "current", lambda: {"small": "blas"})
+    settings = replace(EVERYTHING, length=Period(2))
+    with pytest.raises(ValueError, match="library of products"):
+        train(tiny_model(), BATCHES, settings, folder=tmp_path)
+    with pytest.raises(UserError, match="is not a training state: library of products small=blas"):
+        train(tiny_model(), BATCHES, settings, folder=tmp_path, resume=True)
 
 
 def test_a_session_ends_after_its_hours_and_is_resumed(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from regard.config.checks import (
     check_fields,
 )
 from regard.errors import UserError
-from regard.names import LengthPenaltyName, Precision, UnknownRule
+from regard.names import LengthPenaltyName, SearchPrecision, UnknownRule
 
 MAX_STEPS = 1_000_000
 """Largest product of beam and length of an output."""
@@ -52,9 +52,9 @@ class SearchConfig:
     """Replace <unk> in the output by the source word with the largest attention weight."""
     lexicon: Path | None = None
     """Translations of the source words that replace <unk>: a file of WORD TAB TRANSLATION lines."""
-    precision: Precision = "float32"
+    precision: SearchPrecision = "float32"
     """Precision of the model while decoding. bfloat16 is faster if the CPU or GPU has instructions
-    for it. Probabilities are float32 in both."""
+    for it, int8 on every CPU. Probabilities are always float32."""
 
     def __post_init__(self) -> None:
         check_fields("search", self)

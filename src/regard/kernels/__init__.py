@@ -27,7 +27,7 @@ from regard.shapes import Tensor
 
 log = logging.getLogger(__name__)
 
-INTERFACE = 7
+INTERFACE = 10
 """Version that the library must return. A library compiled from other sources is not used."""
 
 _WRONG_SIZES = 2
@@ -49,6 +49,9 @@ _FUNCTIONS = {
     "pack": [_POINTER, _NUMBER, _POINTER],
     "multiply": [_POINTER],
     "decoder_step": [_POINTER],
+    "encode": [_POINTER],
+    "recurrent_step": [_POINTER],
+    "byte_products": [ctypes.c_int],
 }
 """Argument types of each function of the interface. Structures are passed by address."""
 
@@ -64,6 +67,7 @@ def _load() -> ctypes.CDLL | None:
         for name, takes in _FUNCTIONS.items():
             getattr(library, f"regard_{name}").argtypes = takes
         library.regard_lanes(instruction_set.max_lanes() or 0)
+        library.regard_byte_products(instruction_set.limit() is None)
     except (OSError, AttributeError):
         return None
     return library
@@ -106,10 +110,15 @@ def usable() -> bool:
 def _warn_missing() -> None:
     log.warning(
         "the C++ kernels are missing or were compiled from other sources: results are the same, "
-        "but Regard is slower on this CPU. Install g++ 11 or newer, or Clang 14 or newer, and run: "
-        "%s",
-        _command_to_build(),
+        "but Regard is slower on this CPU. %s",
+        how_to_build(),
     )
+
+
+def how_to_build() -> str:
+    """Return how to build the package again with the kernels."""
+    compilers = "Install g++ 11 or newer, or Clang 14 or newer"
+    return f"{compilers}, and run: {_command_to_build()}"
 
 
 def _command_to_build() -> str:
@@ -140,6 +149,14 @@ def lanes(wanted: int = 0) -> int:
     REGARD_INSTRUCTION_SET allows it."""
     maximum = instruction_set.max_lanes()
     return _library().regard_lanes(0 if maximum is not None and wanted > maximum else wanted)
+
+
+def byte_products(allowed: bool) -> bool:
+    """Allow or forbid the instructions for dot products of bytes (AVX-512 VNNI) in products of
+    integers, whose results are the same without them. Return whether they are in use. A limit by
+    REGARD_INSTRUCTION_SET forbids them."""
+    allowed = allowed and instruction_set.limit() is None
+    return bool(_library().regard_byte_products(allowed))
 
 
 def call(name: str, *arguments: Any) -> None:

@@ -1,10 +1,5 @@
 // The C interface of additive attention, common to all instruction sets.
-#include "additive.hpp"
-
-#include <algorithm>
-#include <cmath>
-#include <vector>
-
+#include "additive_plan.hpp"
 #include "sizes.hpp"
 #include "threads.hpp"
 
@@ -16,62 +11,6 @@ Index threads_for(const Problem& problem) {
   const Index numbers = problem.batch * problem.target * problem.source * problem.size;
   const Index worth = 1 + numbers / WORTH_A_THREAD;
   return problem.threads < worth ? problem.threads : worth;
-}
-
-/// 1 / v in a unit that keeps products of many numbers in range; nothing if v is too uneven or has a
-/// zero. The unit is the smallest for which products of eight are normal numbers, which leaves the most
-/// room for large ones.
-float invert(const Problem& problem, std::vector<float>& inverse) {
-  double logs = 0;
-  for (Index d = 0; d < problem.size; ++d) logs += std::log(std::fabs(problem.vector[d]));
-  double unit = std::exp(logs / double(problem.size));
-  double largest = 0;
-  for (Index d = 0; d < problem.size; ++d)
-    largest = std::max(largest, std::fabs(double(problem.vector[d])));
-  inverse.resize(problem.size);
-  for (Index d = 0; d < problem.size; ++d) {
-    inverse[d] = float(unit / problem.vector[d]);
-    const float large = std::fabs(inverse[d]);
-    if (!(large > 1.0f / 256 && large < 1 << 20)) {
-      inverse.clear();
-      return 1;
-    }
-  }
-  const double smaller = std::min(1.0, largest / unit * 0x1p-14);
-  for (float& number : inverse) number = float(number * smaller);
-  return float(unit * smaller);
-}
-
-/// Spans of the rows of the mask, and the keys visible to any query of a sentence.
-struct Seen {
-  std::vector<Span> spans;
-  std::vector<std::uint8_t> keys;
-};
-
-void look(const Problem& problem, Plan& plan, Seen& seen) {
-  if (!problem.mask) return;
-  const Index sentences = problem.mask_batch ? problem.batch : 1;
-  const Index rows = problem.mask_row ? problem.target : 1;
-  seen.spans.resize(sentences * rows);
-  seen.keys.assign(sentences * problem.source, 0);
-  for (Index sentence = 0; sentence < sentences; ++sentence) {
-    std::uint8_t* keys = seen.keys.data() + sentence * problem.source;
-    for (Index row = 0; row < rows; ++row) {
-      const std::uint8_t* mask =
-          problem.mask + sentence * problem.mask_batch + row * problem.mask_row;
-      Index first = 0, end = problem.source;
-      while (first < end && !mask[first]) ++first;
-      while (end > first && !mask[end - 1]) --end;
-      if (first == end) first = end = 0;
-      seen.spans[sentence * rows + row] = {std::int32_t(first), std::int32_t(end)};
-      for (Index j = first; j < end; ++j) keys[j] |= mask[j];
-    }
-  }
-  plan.spans = seen.spans.data();
-  plan.span_batch = problem.mask_batch ? rows : 0;
-  plan.span_row = problem.mask_row ? 1 : 0;
-  plan.seen = seen.keys.data();
-  plan.seen_batch = problem.mask_batch ? problem.source : 0;
 }
 
 /// Fill the outputs with zeros.
@@ -97,6 +36,7 @@ EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scal
   std::vector<float> inverse;
   plan.unit = invert(problem, inverse);
   plan.inverse = inverse.empty() ? nullptr : inverse.data();
+  for (float number : inverse) plan.largest = std::max(plan.largest, std::fabs(number));
   const Index threads = threads_for(problem);
   // a sentence is one task, or several if there are fewer sentences than threads
   const Index parts = problem.batch >= threads ? 1 : (threads + problem.batch - 1) / problem.batch;

@@ -35,6 +35,7 @@ struct Gradients {
 struct Plan {
   float unit;            // unit of 1 / v
   const float* inverse;  // unit / v; null if v is too uneven for its inverse to be used
+  float largest;         // largest absolute value of `inverse`
   const Span* spans;     // of every row of the mask, or null
   Index span_batch, span_row;
   const std::uint8_t* seen;  // batch x source: keys visible to any query, or null

@@ -9,6 +9,8 @@
 #include "entropy.hpp"
 #include "gates.hpp"
 #include "gradients.hpp"
+#include "integers.hpp"
+#include "mixing.hpp"
 #include "products.hpp"
 #include "scores.hpp"
 #include "step_parts.hpp"
@@ -18,6 +20,6 @@ const Kernels KERNELS{
     LANES, weigh, differentiate_slice, differentiate_query, through_softmax,
     step,  back,   cross_entropy, cross_entropy_back,  attend,              attend_back,
     drop,  candidates,
-    pack,  multiply, normalise, rotate, attend_to_positions,
+    pack,  multiply, quantise, multiply_integers, normalise, mix, rotate, attend_to_positions,
 };
 #endif

@@ -20,7 +20,7 @@ struct CellStep {
   Index mask_row;
   void* hidden;
   float* cell;
-  void* saved;  // rows x saved: values that the gradient needs
+  void* saved;  // rows x saved: values that the gradient needs; or null
   Index bytes[8];  // of each array above, in their order; 0 for null
 };
 

@@ -50,7 +50,7 @@ struct StepRow {
   }
   template <typename Count>
   void keep(Index part, Index place, Count count, Vector vector) const {
-    store(saved + part * size + place, vector, count);
+    if (saved) store(saved + part * size + place, vector, count);
   }
 };
 
@@ -100,13 +100,13 @@ void step(const CellStep& step, Index first, Index end) {
                               static_cast<const Number*>(step.last_hidden) + i * size,
                               has_cell ? step.last_cell + i * size : nullptr,
                               static_cast<Number*>(step.hidden) + i * size,
-                              static_cast<Number*>(step.saved) + i * saved,
+                              step.saved ? static_cast<Number*>(step.saved) + i * saved : nullptr,
                               has_cell ? step.cell + i * size : nullptr,
                               size};
     if (step.mask && !step.mask[i * step.mask_row]) {
       std::memcpy(row.hidden, row.last_hidden, sizeof(Number) * size);
       if (has_cell) std::memcpy(row.cell, row.last_cell, sizeof(float) * size);
-      if (saved) std::memset(row.saved, 0, sizeof(Number) * saved);
+      if (row.saved) std::memset(row.saved, 0, sizeof(Number) * saved);
       continue;
     }
     over(size, [&](Index place, auto count) {

@@ -99,8 +99,18 @@ struct Kernels {
   /// All rows and some panels.
   void (*multiply)(const Product&, Index first, Index end);
 
+  /// One row. Room: quantised_size(inner), at the beginning of a cache line.
+  void (*quantise)(const float* x, Index inner, float* room);
+
+  /// All rows, which are quantised, and some panels of integers.
+  void (*multiply_integers)(const Product&, const float* room, Index first, Index end);
+
   /// One row; both arrays may be the same.
   void (*normalise)(const Norm&, const float* x, float* y, Index size);
+
+  /// contexts = weights values, of some rows of one sentence.
+  void (*mix)(const float* weights, const float* values, Index rows, Index source, Index size,
+              float* contexts);
 
   /// One head of a hypothesis, in place.
   void (*rotate)(float* vector, const float* cosines, const float* sines, Index part);
@@ -111,3 +121,6 @@ struct Kernels {
 
 /// The functions of the instruction set in use.
 const Kernels& in_use();
+
+/// Whether products of integers use the instructions for dot products of bytes (AVX-512 VNNI).
+bool has_byte_products();

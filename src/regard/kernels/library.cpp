@@ -1,7 +1,9 @@
 // Sizes of the structures, choice of the instruction set, and the C interface except additive attention.
 #include <string_view>
 
+#include "encoder.hpp"
 #include "kernels.hpp"
+#include "recurrent_step.hpp"
 #include "sizes.hpp"
 #include "threads.hpp"
 
@@ -15,13 +17,22 @@ namespace {
 const Kernels* best() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f")) return &AVX512;
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return &AVX512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &AVX2;
 #endif
   return &BASELINE;
 }
 
+bool cpu_has_byte_products() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
 const Kernels* chosen = best();
+bool byte_products = cpu_has_byte_products();
 
 constexpr Index WORTH_A_TASK = 1 << 14;  // numbers that one thread computes at a time
 
@@ -39,8 +50,10 @@ void by_rows(Index rows, Index size, Index threads, const Work& work) {
 
 const Kernels& in_use() { return *chosen; }
 
+bool has_byte_products() { return byte_products; }
+
 /// Version of the structures and functions of this interface: see kernels/__init__.py.
-EXPORTED int regard_interface() { return 7; }
+EXPORTED int regard_interface() { return 10; }
 
 /// Bytes of a structure, by its name; 0 for an unknown name.
 EXPORTED Index regard_size(const char* name) {
@@ -53,6 +66,8 @@ EXPORTED Index regard_size(const char* name) {
       {"Dots", sizeof(Dots)},         {"Dropping", sizeof(Dropping)},   {"Candidates", sizeof(Candidates)},
       {"Packed", sizeof(Packed)},     {"Product", sizeof(Product)},     {"Norm", sizeof(Norm)},
       {"DecoderLayer", sizeof(DecoderLayer)}, {"DecoderStep", sizeof(DecoderStep)},
+      {"EncoderLayer", sizeof(EncoderLayer)}, {"EncoderPass", sizeof(EncoderPass)},
+      {"RecurrentLayer", sizeof(RecurrentLayer)}, {"RecurrentStep", sizeof(RecurrentStep)},
   };
   for (const auto& each : structures)
     if (each.name == name) return each.size;
@@ -68,6 +83,13 @@ EXPORTED int regard_lanes(int lanes) {
     if (kernels->lanes == lanes && kernels->lanes <= best()->lanes) chosen = kernels;
 #endif
   return chosen->lanes;
+}
+
+/// Whether products of integers may use the CPU's instructions for dot products of bytes. 0 disables
+/// them, 1 enables them if the CPU has them.
+EXPORTED int regard_byte_products(int wanted) {
+  byte_products = wanted && cpu_has_byte_products();
+  return byte_products;
 }
 
 EXPORTED int regard_cell_step(const CellStep* step) try {

@@ -37,6 +37,7 @@ inline Vector activated(Vector x, Index activation) {
   switch (activation) {
     case RELU: return x < 0.0f ? Vector{} : x;
     case GELU: return 0.5f * x * (1.0f + error_function(x * 0.707106781f));
+    case TANH: return hyperbolic_tangent(x);
     default: return x;
   }
 }

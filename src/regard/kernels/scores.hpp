@@ -3,19 +3,21 @@
 //   score_ij = sum_d v_d tanh(q_id + k_jd) = sum_d v_d - 2 sum_d v_d s_ijd
 //   v s      = 1 / (1 / v + E F / v),   E = e^{2q}, F = e^{2k}
 //
-// Fractions are added before the division, so that eight numbers share one division.
+// Fractions are added before the division, so that GROUP numbers share one division.
 #pragma once
 
+#include <cmath>
 #include <type_traits>
 
 #include "powers.hpp"
 
 namespace {
 
-constexpr int GROUP = 8;                       // numbers that share a division
-constexpr float MODERATE = 36;                 // sum of numbers up to which a product of eight rarely overflows
+constexpr int GROUP = LANES == 16 ? 8 : 4;     // numbers that share a division
+constexpr int SMALL_GROUP = 4;                 // likewise, if they are clamped
+constexpr float MODERATE = 36;                 // sum of numbers up to which a product rarely overflows
 constexpr float QUERY_LIMIT = 38;              // largest number for which e^{2q} / v is a normal number
-constexpr int TOGETHER = LANES == 16 ? 4 : 2;  // queries for which a key is loaded once
+constexpr int TOGETHER = 4;                    // queries for which a key is loaded once
 constexpr Index TILE_NUMBERS = 4096;           // of keys that stay in the first cache for a tile
 
 /// Query rows of a tile, `size` apart, and arrays computed once for each row: the powers E and E / v if
@@ -37,17 +39,18 @@ struct Asking {
 struct Asked {
   const float *keys, *powers, *splits, *largest;
   Index size;
+  bool is_safe;  // no product overflows
 
   Asked from(Index key) const {
     const Index place = key * size;
     return {keys + place, powers ? powers + place : nullptr, splits ? splits + 2 * place : nullptr,
-            largest ? largest + key : nullptr, size};
+            largest ? largest + key : nullptr, size, is_safe};
   }
 };
 
 /// Methods for a pair.
 enum Method {
-  PRODUCT,  // of the powers; clamped if a product of eight denominators overflows
+  PRODUCT,  // of the powers; clamped if a product of GROUP denominators overflows
   CLAMPED_PRODUCT,
   SPLIT,  // powers: a number is out of range
   DIRECT_POWER  // of q + k: a number is too large for split powers, or the keys have none
@@ -61,21 +64,24 @@ inline Method method_of(float query, const Asked& key) {
   return key.splits && query <= HUGE_NUMBER && largest_key <= HUGE_NUMBER ? SPLIT : DIRECT_POWER;
 }
 
-/// (1 + EF) / v of a row's numbers and a key's, from their powers. `clamped` takes EF as at most
+/// (1 + EF) / v of rows' numbers and a key's, from their powers. `clamped` takes EF as at most
 /// CLAMPED, up to which four such numbers have a product; NaN stays.
 template <bool clamped>
 struct FromPowers {
   const Asking& asking;
   const Asked& key;
 
-  template <typename Count>
-  Vector operator()(Index row, Index d, Count count) const {
-    const Vector v = load(asking.inverse + d, count, 1);
-    const Vector whole =
-        load(asking.over_v + row * asking.size + d, count) * load(key.powers + d, count) + v;
-    if constexpr (!clamped) return whole;
-    const Vector most = v * CLAMPED, size = absolute(most);
-    return absolute(whole) > size ? most : whole;
+  template <typename Count, int rows>
+  void operator()(Index d, Count count, Vector (&denominators)[rows]) const {
+    const Vector v = load(asking.inverse + d, count, 1), power = load(key.powers + d, count);
+    for (int row = 0; row < rows; ++row) {
+      const Vector whole = load(asking.over_v + row * asking.size + d, count) * power + v;
+      denominators[row] = clamped ? at_most(whole, v * CLAMPED) : whole;
+    }
+  }
+
+  static Vector at_most(Vector whole, Vector most) {
+    return absolute(whole) > absolute(most) ? most : whole;
   }
 };
 
@@ -84,14 +90,16 @@ struct FromSplit {
   const Asking& asking;
   const Asked& key;
 
-  template <typename Count>
-  Vector operator()(Index row, Index d, Count count) const {
-    const Index size = asking.size, place = 2 * row * size + d;
+  template <typename Count, int rows>
+  void operator()(Index d, Count count, Vector (&denominators)[rows]) const {
+    const Index size = asking.size;
     const Vector v = load(asking.inverse + d, count, 1);
-    return scaled(load(asking.splits + place, count) * load(key.splits + d, count),
-                  load(asking.splits + place + size, count) + load(key.splits + size + d, count),
-                  100, 26) +
-           v;
+    const Vector mantissa = load(key.splits + d, count), exponent = load(key.splits + size + d, count);
+    for (int row = 0; row < rows; ++row) {
+      const float* split = asking.splits + 2 * row * size + d;
+      denominators[row] =
+          scaled(load(split, count) * mantissa, load(split + size, count) + exponent, 100, 26) + v;
+    }
   }
 };
 
@@ -100,69 +108,69 @@ struct FromSums {
   const Asking& asking;
   const Asked& key;
 
-  template <typename Count>
-  Vector operator()(Index row, Index d, Count count) const {
-    const Vector v = load(asking.inverse + d, count, 1);
-    const Vector x = load(asking.queries + row * asking.size + d, count) + load(key.keys + d, count);
-    return v * exponential(within(x + x, 18)) + (x == x ? v : x);
+  template <typename Count, int rows>
+  void operator()(Index d, Count count, Vector (&denominators)[rows]) const {
+    const Vector v = load(asking.inverse + d, count, 1), numbers = load(key.keys + d, count);
+    for (int row = 0; row < rows; ++row) {
+      const Vector x = load(asking.queries + row * asking.size + d, count) + numbers;
+      denominators[row] = v * exponential(within(x + x, 18)) + (x == x ? v : x);
+    }
   }
 };
 
-/// sum / product = 1 / D_1 + ... + 1 / D_count of denominators that are LANES apart.
-template <int count, int rows, typename Denominator>
-inline void add_fractions(const Denominator& denominator, Index d, Vector (&sums)[rows],
+/// sum / product = 1 / D_1 + ... + 1 / D_group of denominators that are LANES apart.
+template <int group, int rows, typename Denominators>
+inline void add_fractions(const Denominators& denominators, Index d, Vector (&sums)[rows],
                           Vector (&products)[rows]) {
-  if constexpr (count == 1) {
+  constexpr std::integral_constant<int, LANES> whole{};
+  denominators(d, whole, products);
+  for (int place = 1; place < group; ++place) {
+    Vector next[rows];
+    denominators(d + place * LANES, whole, next);
     for (int i = 0; i < rows; ++i) {
-      products[i] = denominator(i, d, std::integral_constant<int, LANES>{});
-      sums[i] = same(1);
-    }
-  } else {
-    Vector left_sums[rows], left[rows], right_sums[rows], right[rows];
-    add_fractions<count / 2>(denominator, d, left_sums, left);
-    add_fractions<count / 2>(denominator, d + count / 2 * LANES, right_sums, right);
-    for (int i = 0; i < rows; ++i) {
-      sums[i] = count == 2 ? left[i] + right[i] : left_sums[i] * right[i] + right_sums[i] * left[i];
-      products[i] = left[i] * right[i];
+      sums[i] = place == 1 ? products[i] + next[i] : sums[i] * next[i] + products[i];
+      products[i] *= next[i];
     }
   }
 }
 
-/// sum_d v_d s_d, in units of the plan and still over the lanes, of some queries with one key; not
-/// finite where a product overflowed. `hopes` ends early if the products of all lanes overflowed.
-template <int largest, bool hopes, int rows, typename Denominator>
-inline void with_shared_divisions(const Denominator& denominator, Index size,
+/// sum_d v_d s_d, in units of the plan and still over the lanes, of some queries with one key. If
+/// `checked`, it is not finite where a product overflowed, and ends early if one of every query did.
+template <int group, bool checked, int rows, typename Denominators>
+inline void with_shared_divisions(const Denominators& denominators, Index size,
                                   Vector (&totals)[rows]) {
-  Vector checks[rows] = {};
+  Vector checks[rows] = {};  // finite if all products are
   for (int i = 0; i < rows; ++i) totals[i] = Vector{};
-  Index d = 0;
-  auto take = [&](auto group) {
-    Vector sums[rows], products[rows];
-    add_fractions<group>(denominator, d, sums, products);
-    for (int i = 0; i < rows; ++i) {
-      totals[i] += sums[i] / products[i];
-      checks[i] += products[i] * 0.0f;
-    }
-    d += group * LANES;
-    if constexpr (group == GROUP && hopes) {
-      for (int i = 0; i < rows; ++i)
-        if (!any_nan(checks[i])) return true;
-      return false;
-    }
+  const auto is_hopeless = [&] {
+    for (int i = 0; i < rows; ++i)
+      if (!any_nan(checks[i] * 0.0f)) return false;
     return true;
   };
-  while (d + largest * LANES <= size)
-    if (!take(std::integral_constant<int, largest>{})) break;
-  if (d + largest / 2 * LANES <= size) take(std::integral_constant<int, largest / 2>{});
-  while (d + LANES <= size) take(std::integral_constant<int, 1>{});
-  if (int rest = int(size - d)) {
+  Index d = 0;
+  const auto take = [&](auto count) {
+    Vector sums[rows], products[rows];
+    add_fractions<count>(denominators, d, sums, products);
     for (int i = 0; i < rows; ++i) {
-      const Vector denominators = denominator(i, d, rest);
-      totals[i] += first_lanes(rest) / denominators;
-      checks[i] += denominators * 0.0f;
+      totals[i] += sums[i] / products[i];
+      if (checked) checks[i] += products[i];
     }
+    d += count * LANES;
+  };
+  while (d + group * LANES <= size) {
+    take(std::integral_constant<int, group>{});
+    if (checked && is_hopeless()) break;
   }
-  for (int i = 0; i < rows; ++i) totals[i] += checks[i];
+  if (d + group / 2 * LANES <= size) take(std::integral_constant<int, group / 2>{});
+  over(size - d, [&](Index rest, auto count) {
+    Vector last[rows];
+    denominators(d + rest, count, last);
+    for (int i = 0; i < rows; ++i) {
+      totals[i] += first_lanes(count) / last[i];
+      if (checked) checks[i] += last[i];
+    }
+  });
+  if (checked)
+    for (int i = 0; i < rows; ++i) totals[i] += checks[i] * 0.0f;
 }
 
 /// The same from the powers; clamped for queries with which a product overflowed. Which method is used
@@ -174,7 +182,7 @@ inline void with_divisions(const Asking& asking, const Asked& key, Vector (&tota
   for (int i = 0; i < rows; ++i) checks += totals[i] * 0.0f;
   if (!any_nan(checks)) return;
   Vector again[rows];
-  with_shared_divisions<GROUP / 2, false>(FromPowers<true>{asking, key}, asking.size, again);
+  with_shared_divisions<SMALL_GROUP, true>(FromPowers<true>{asking, key}, asking.size, again);
   for (int i = 0; i < rows; ++i)
     if (any_nan(totals[i] * 0.0f)) totals[i] = again[i];
 }
@@ -194,17 +202,17 @@ inline void with_any(const Asking& asking, const Asked& key, Vector (&totals)[ro
   } else if (method == PRODUCT) {
     with_divisions(asking, key, totals);
   } else if (method == CLAMPED_PRODUCT) {
-    with_shared_divisions<GROUP / 2, false>(FromPowers<true>{asking, key}, asking.size, totals);
+    with_shared_divisions<SMALL_GROUP, true>(FromPowers<true>{asking, key}, asking.size, totals);
   } else if (method == SPLIT) {
-    with_shared_divisions<GROUP / 2, false>(FromSplit{asking, key}, asking.size, totals);
+    with_shared_divisions<SMALL_GROUP, true>(FromSplit{asking, key}, asking.size, totals);
   } else {
-    with_shared_divisions<GROUP / 2, false>(FromSums{asking, key}, asking.size, totals);
+    with_shared_divisions<SMALL_GROUP, true>(FromSums{asking, key}, asking.size, totals);
   }
 }
 
 /// The same of one query, with a division for each number, and with an exponential if a number is out
 /// of range.
-float with_care(const Asking& asking, const Asked& key) {
+__attribute__((noinline)) float with_care(const Asking& asking, const Asked& key) {
   const bool far = method_of(asking.largest[0], key) >= SPLIT;
   Vector total{};
   over(asking.size, [&](Index d, auto count) {
@@ -249,35 +257,71 @@ void softmax(float* scores, const std::uint8_t* mask, float scale, Span span) {
   for (Index j = span.first; j < span.end; ++j) scores[j] *= 1 / whole;
 }
 
+/// Totals of `rows` queries with a key.
+template <bool is_safe, int rows>
+inline void add_up(const Asking& asking, const Asked& keys, Index j, Vector (&totals)[rows]) {
+  const Asked key = keys.from(j);
+  if constexpr (is_safe)
+    with_shared_divisions<GROUP, false>(FromPowers<false>{asking, key}, asking.size, totals);
+  else if (keys.largest || !keys.powers)
+    with_any(asking, key, totals);
+  else
+    with_divisions(asking, key, totals);
+}
+
+/// Compute again the scores in `pairs` that are not finite, of LANES / columns queries with `count` keys.
+__attribute__((noinline)) void repair(const Plan& plan, const Asking& asking, const Asked& keys,
+                                      int columns, int count, float* pairs) {
+  for (int pair = 0; pair < LANES; ++pair)
+    if (pair % columns < count && !(plan.inverse && is_finite(pairs[pair])))
+      pairs[pair] = -2 * with_care(asking.from(pair / columns), keys.from(pair % columns));
+}
+
 /// Scores of `rows` queries with the keys from `first` to before `end`.
-template <int rows>
+template <int rows, bool is_safe>
 void score_rows(const Problem& problem, const Plan& plan, const Asking& asking, const Asked& keys,
                 Index first, Index end, float* scores) {
   constexpr int columns = LANES / rows;
   for (Index start = first; start < end; start += columns) {
     const int count = end - start < columns ? int(end - start) : columns;
-    Vector totals[LANES] = {};  // of each row in order
-    for (int column = 0; plan.inverse && column < count; ++column) {
+    Vector totals[LANES];  // of each row in order
+    for (int column = 0; column < columns; ++column) {
       Vector found[rows];
-      if (keys.largest || !keys.powers)
-        with_any(asking, keys.from(start + column), found);
+      if (column < count && plan.inverse)
+        add_up<is_safe>(asking, keys, start + column, found);
       else
-        with_divisions(asking, keys.from(start + column), found);
+        for (int row = 0; row < rows; ++row) found[row] = Vector{};
       for (int row = 0; row < rows; ++row) totals[row * columns + column] = found[row];
     }
     const Vector found = sums(totals) * (-2 * plan.unit);
     float pairs[LANES];
     store(pairs, found);
-    if (!plan.inverse || !all(found * 0.0f == 0.0f))
-      for (int pair = 0; pair < LANES; ++pair) {
-        const Index j = start + pair % columns;
-        if (j < end && !(plan.inverse && is_finite(pairs[pair])))
-          pairs[pair] = -2 * with_care(asking.from(pair / columns), keys.from(j));
-      }
-    for (int row = 0; row < rows; ++row)
-      std::memcpy(scores + row * problem.source + start, pairs + row * columns,
-                  sizeof(float) * count);
+    if (!plan.inverse || any_nan(found * 0.0f))
+      repair(plan, asking, keys.from(start), columns, count, pairs);
+    for (int row = 0; row < rows; ++row) {
+      float *to = scores + row * problem.source + start, *from = pairs + row * columns;
+      if (count == columns)
+        std::memcpy(to, from, sizeof(float) * columns);
+      else
+        std::memcpy(to, from, sizeof(float) * count);
+    }
   }
+}
+
+/// Scores of `rows` queries, some at a time.
+template <bool is_safe>
+void score_all(const Problem& problem, const Plan& plan, const Asking& asking, const Asked& keys,
+               Index rows, Index first, Index end, float* scores) {
+  Index row = 0;
+  for (; row + TOGETHER <= rows; row += TOGETHER)
+    score_rows<TOGETHER, is_safe>(problem, plan, asking.from(row), keys, first, end,
+                                  scores + row * problem.source);
+  for (; row + 2 <= rows; row += 2)
+    score_rows<2, is_safe>(problem, plan, asking.from(row), keys, first, end,
+                           scores + row * problem.source);
+  for (; row < rows; ++row)
+    score_rows<1, is_safe>(problem, plan, asking.from(row), keys, first, end,
+                           scores + row * problem.source);
 }
 
 /// Scores of a few queries, with one pass over their visible keys.
@@ -308,22 +352,26 @@ Span score_tile(const Problem& problem, const Plan& plan, Index sentence, Index 
   const Index columns = rows == 1 ? source : TILE_NUMBERS / (size ? size : 1) + 1;
   for (Index start = span.first; start < span.end; start += columns) {
     const Index end = start + columns < span.end ? start + columns : span.end;
-    Index row = 0;
-    for (; row + TOGETHER <= rows; row += TOGETHER)
-      score_rows<TOGETHER>(problem, plan, asking.from(row), keys, start, end,
-                           weights + row * source);
-    for (; row < rows; ++row)
-      score_rows<1>(problem, plan, asking.from(row), keys, start, end, weights + row * source);
+    const auto score = keys.is_safe ? score_all<true> : score_all<false>;
+    score(problem, plan, asking, keys, rows, start, end, weights);
   }
   return span;
+}
+
+/// Sum of a query's and a key's largest numbers up to which no product of GROUP denominators overflows.
+/// A denominator is at most largest (1 + e^{2 sum}).
+float safe_sum(const Plan& plan) {
+  const float bits = 126.0f / GROUP - 1 - std::log2(plan.largest);
+  return bits * 0.34657359f;  // ln(2) / 2
 }
 
 /// Arrays of a sentence's keys in `room`, computed once for all queries, of which `highest` is the
 /// largest number. Powers from the caller that are not split mean that every key is in range; the keys'
 /// largest numbers count as 0 then, so that a step of a loop does not read the keys for them.
-Asked prepare_keys(const Problem& problem, Index sentence, float highest, float* room) {
+Asked prepare_keys(const Problem& problem, const Plan& plan, Index sentence, float highest,
+                   float* room) {
   const Index source = problem.source, size = problem.size, numbers = source * size;
-  Asked asked{problem.keys + sentence * numbers, nullptr, nullptr, nullptr, size};
+  Asked asked{problem.keys + sentence * numbers, nullptr, nullptr, nullptr, size, false};
   if (problem.powers && problem.is_split) {
     asked.splits = problem.powers + 2 * sentence * numbers;
     return asked;
@@ -340,6 +388,7 @@ Asked prepare_keys(const Problem& problem, Index sentence, float highest, float*
     room[j] = largest_of(asked.keys + j * size, size);
     highest_key = room[j] > highest_key ? room[j] : highest_key;
   }
+  asked.is_safe = highest + highest_key <= safe_sum(plan);
   if (highest + highest_key > MODERATE) asked.largest = room;
   float *own = room + source, *splits = own + numbers;
   const bool far = highest > QUERY_LIMIT || highest_key > LIMIT, alone = problem.target == 1;
@@ -358,7 +407,7 @@ void weigh(const Problem& problem, const Plan& plan, Index sentence, Index first
            bool wants_softmax, float scale, float* weights, float* room) {
   const float* queries = problem.queries + (sentence * problem.target + first) * problem.size;
   const float highest = largest_of(queries, (end - first) * problem.size);
-  const Asked keys = prepare_keys(problem, sentence, highest, room + tile_room(problem));
+  const Asked keys = prepare_keys(problem, plan, sentence, highest, room + tile_room(problem));
   for (Index start = first; start < end; start += TILE_ROWS) {
     const Index rows = end - start < TILE_ROWS ? end - start : TILE_ROWS;
     float* tile = weights + (sentence * problem.target + start) * problem.source;

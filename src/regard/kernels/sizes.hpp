@@ -93,7 +93,7 @@ inline bool fits(const CellStep& s) {
          (s.kind != LSTM || (holds(s.last_cell, s.bytes[3], cells) && holds(s.cell, s.bytes[6], cells))) &&
          holds_if_there(s.mask, s.bytes[4], reach(1, {{s.rows, s.mask_row}})) &&
          holds(s.hidden, s.bytes[5], state) &&
-         holds(s.saved, s.bytes[7], dense(item, {s.rows, NUM_SAVED[s.kind], s.size}));
+         holds_if_there(s.saved, s.bytes[7], dense(item, {s.rows, NUM_SAVED[s.kind], s.size}));
 }
 
 inline bool fits(const CellBack& b) {
@@ -164,6 +164,8 @@ inline bool fits(const Dots& d, bool back) {
 
 constexpr Index LIMIT = INT32_MAX;  // of each size, so that sums and products of two sizes never overflow
 
+constexpr Index MOST_INTEGERS = INT32_MAX / (255 * 127);  // in a sum of products that never overflows
+
 /// Whether all sizes are within the limit.
 inline bool are_possible(std::initializer_list<Index> sizes) {
   for (Index size : sizes)
@@ -174,15 +176,19 @@ inline bool are_possible(std::initializer_list<Index> sizes) {
 inline bool fits(const Packed& w) {
   if (w.lanes != in_use().lanes || !are_possible({w.columns, w.inner})) return false;
   const Index panel = 2 * w.lanes, panels = (w.columns + panel - 1) / panel;
-  return holds(w.panels, w.bytes[0], dense(sizeof(float), {panels, panel, w.inner})) &&
-         holds_if_there(w.bias, w.bytes[1], dense(sizeof(float), {w.columns}));
+  const Index of_columns = dense(sizeof(float), {w.columns});
+  if (!holds_if_there(w.bias, w.bytes[2], of_columns)) return false;
+  if (!w.integers) return holds(w.panels, w.bytes[0], dense(sizeof(float), {panels, panel, w.inner}));
+  return !w.panels && w.inner <= MOST_INTEGERS &&
+         holds(w.integers, w.bytes[1], dense(4, {panels, panel, (w.inner + 3) / 4})) &&
+         holds(w.scales, w.bytes[3], of_columns) && holds(w.totals, w.bytes[4], of_columns);
 }
 
 inline bool fits(const Packed& w, Index columns, Index inner) {
   return fits(w) && w.columns == columns && w.inner == inner;
 }
 
-inline bool is_activation(Index name) { return name >= NONE && name <= GELU; }
+inline bool is_activation(Index name) { return name >= NONE && name <= TANH; }
 
 inline bool fits(const Product& p) {
   if (!p.weight || !fits(*p.weight) || !are_possible({p.rows, p.x_step})) return false;

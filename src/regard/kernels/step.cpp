@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "sizes.hpp"
+#include "sublayers.hpp"
 #include "threads.hpp"
 
 namespace {
@@ -15,24 +16,46 @@ namespace {
 constexpr Index WORTH_SHARING = 1 << 20;  // multiplications that take longer than waking a thread
 constexpr Index PANELS_OF_TASK = 8;
 
-void multiply_all(const Product& product) {
+bool is_small(const Product& p) {
+  return p.threads < 2 || p.rows * p.weight->columns * p.weight->inner < WORTH_SHARING;
+}
+
+/// Call multiply(first, end) for all panels, some at a time.
+template <typename Multiply>
+void by_panels(const Product& product, const Multiply& multiply) {
   const Packed& weight = *product.weight;
   const Index panel = 2 * weight.lanes, panels = (weight.columns + panel - 1) / panel;
   const Index tasks = (panels + PANELS_OF_TASK - 1) / PANELS_OF_TASK;
-  const bool is_small = product.rows * weight.columns * weight.inner < WORTH_SHARING;
-  if (is_small || product.threads < 2) return in_use().multiply(product, 0, panels);
+  if (is_small(product)) return multiply(0, panels);
   share_out(tasks, 0, product.threads, [&](Index task, float*) {
     const Index first = task * PANELS_OF_TASK, end = first + PANELS_OF_TASK;
-    in_use().multiply(product, first, end < panels ? end : panels);
+    multiply(first, end < panels ? end : panels);
   });
 }
 
+void multiply_integers(const Product& product) {
+  const Index inner = product.weight->inner, size = quantised_size(inner);
+  const Room room(product.rows * size);
+  share_out(product.rows, 0, is_small(product) ? 1 : product.threads, [&](Index row, float*) {
+    in_use().quantise(product.x + row * product.x_step, inner, room.numbers() + row * size);
+  });
+  by_panels(product, [&](Index first, Index end) {
+    in_use().multiply_integers(product, room.numbers(), first, end);
+  });
+}
+
+void multiply_all(const Product& product) {
+  if (product.weight->integers) return multiply_integers(product);
+  by_panels(product, [&](Index first, Index end) { in_use().multiply(product, first, end); });
+}
+
 /// The arrays of a step, in rows of its room.
-class Layers {
+class Layers : Sublayers {
  public:
   explicit Layers(const DecoderStep& step)
-      : step_(step), rows_(step.sentences * step.hypotheses), size_(step.size),
-        normed_(step.room), projected_(normed_ + rows_ * size_), hidden_(projected_) {}
+      : Sublayers(step.states, step.room, step.sentences * step.hypotheses, step.size, step.norm_first,
+                  step.activation, step.threads),
+        step_(step), projected_(normed_ + rows_ * size_), hidden_(projected_) {}
 
   void run() const {
     for (Index i = 0; i < step_.layers; ++i) {
@@ -44,36 +67,12 @@ class Layers {
       multiply(layer.query, before(layer.cross_norm), projected_);
       attend_to_source(i);
       after(layer.cross_norm, layer.cross_output, normed_);
-      multiply(layer.inner, before(layer.feed_forward_norm), hidden_, step_.activation);
-      after(layer.feed_forward_norm, layer.outer, hidden_);
+      feed_forward(layer.feed_forward_norm, layer.inner, layer.outer, hidden_);
     }
-    if (step_.last.weight) normalise(step_.last, step_.states, step_.states);
+    if (step_.last.weight) normalise(step_.last, states_, states_);
   }
 
  private:
-  /// Input of a sublayer.
-  const float* before(const Norm& norm) const {
-    if (!step_.norm_first) return step_.states;
-    normalise(norm, step_.states, normed_);
-    return normed_;
-  }
-
-  /// Add the output of a sublayer to the states.
-  void after(const Norm& norm, const Packed& weight, const float* inputs) const {
-    multiply(weight, inputs, step_.states, NONE, step_.states);
-    if (!step_.norm_first) normalise(norm, step_.states, step_.states);
-  }
-
-  void multiply(const Packed& weight, const float* x, float* y, Index activation = NONE,
-                const float* z = nullptr) const {
-    multiply_all({&weight, x, y, z, rows_, weight.inner, activation, step_.threads, {}});
-  }
-
-  void normalise(const Norm& norm, const float* x, float* y) const {
-    for (Index row = 0; row < rows_; ++row)
-      in_use().normalise(norm, x + row * size_, y + row * size_, size_);
-  }
-
   float* cached(Index layer, Index which, Index sentence) const {
     const Index entry = (layer * 2 + which) * step_.stored + step_.entries[sentence];
     return step_.cache + entry * step_.capacity * size_;
@@ -145,14 +144,15 @@ class Layers {
   }
 
   const DecoderStep& step_;
-  const Index rows_, size_;
-  float *const normed_, *const projected_, *const hidden_;
+  float *const projected_, *const hidden_;
 };
 
 }  // namespace
 
+void multiply_packed(const Product& product) { multiply_all(product); }
+
 EXPORTED int regard_pack(const float* weight, Index bytes, const Packed* packed) {
-  if (!fits(*packed) || !holds(weight, bytes, dense(sizeof(float), {packed->columns, packed->inner})))
+  if (packed->integers || !fits(*packed) || !holds(weight, bytes, dense(sizeof(float), {packed->columns, packed->inner})))
     return WRONG_SIZES;
   in_use().pack(weight, packed->columns, packed->inner, const_cast<float*>(packed->panels));
   return 0;

@@ -4,15 +4,22 @@
 
 #include "numbers.hpp"
 
-enum Activation : Index { NONE, RELU, GELU };
+enum Activation : Index { NONE, RELU, GELU, TANH };
 
-/// Weight of a linear layer in panels of one instruction set (products.hpp), and its bias.
+/// Weight of a linear layer in panels of one instruction set, and its bias. The panels have float numbers
+/// (products.hpp) or integers with a scale for each column (integers.hpp).
 struct Packed {
   const float* panels;
-  const float* bias;  // of each column, or null
+  const std::int8_t* integers;  // instead of the panels, or null
+  const float* bias;            // of each column, or null
+  const float* scales;          // of each column of integers
+  const float* totals;          // scale times the sum of the integers of each column
   Index columns, inner, lanes;
-  Index bytes[2];  // of the panels and the bias
+  Index bytes[5];  // of the arrays above
 };
+
+/// Numbers of room that a quantised row takes (integers.hpp).
+constexpr Index quantised_size(Index inner) { return 16 + (inner + 31) / 32 * 16; }
 
 /// y = activation(x W^T + b) + z.
 struct Product {
@@ -73,3 +80,6 @@ struct DecoderStep {
   float self_scale, cross_scale;
   Index bytes[12];  // of each array from `layer` to `cross`; 0 for null
 };
+
+/// All rows and panels of a product, on several threads if this is faster.
+void multiply_packed(const Product&);

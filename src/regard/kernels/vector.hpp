@@ -46,14 +46,17 @@ inline Vector load(const float* from) {
 
 inline void store(float* to, Vector vector) { std::memcpy(to, &vector, sizeof vector); }
 
-/// Load the first `count` numbers, with `rest` in the other lanes. No other memory is read.
+/// Load the first `count` numbers, with `rest` in the other lanes. No other memory is read. Whole
+/// vectors have a branch, because copying a number of bytes that the compiler does not know is a call.
 inline Vector load(const float* from, int count, float rest = 0) {
+  if (count == LANES) return load(from);
   Vector vector = same(rest);
   std::memcpy(&vector, from, sizeof(float) * count);
   return vector;
 }
 
 inline void store(float* to, Vector vector, int count) {
+  if (count == LANES) return store(to, vector);
   std::memcpy(to, &vector, sizeof(float) * count);
 }
 
@@ -81,6 +84,7 @@ inline Vector load(const BFloat16* from) {
 }
 
 inline Vector load(const BFloat16* from, int count, float rest = 0) {
+  if (count == LANES) return load(from);
   Halves halves = narrow(same(rest));
   std::memcpy(&halves, from, sizeof(BFloat16) * count);
   return widen(halves);
@@ -88,6 +92,7 @@ inline Vector load(const BFloat16* from, int count, float rest = 0) {
 
 inline void store(BFloat16* to, Vector vector, int count) {
   const Halves halves = narrow(vector);
+  if (count == LANES) return void(std::memcpy(to, &halves, sizeof halves));
   std::memcpy(to, &halves, sizeof(BFloat16) * count);
 }
 
@@ -216,13 +221,24 @@ inline Vector sum_neighbours(Vector x, Vector y, std::index_sequence<lane...>) {
   return choose<(2 * lane)...>(x, y) + choose<(2 * lane + 1)...>(x, y);
 }
 
-/// The sums of LANES vectors, which are overwritten.
+/// The sums of LANES vectors, which are overwritten. With AVX2, neighbours are first moved within halves
+/// of a vector, for which there is one instruction.
 inline Vector sums(Vector (&vectors)[LANES]) {
+#if defined(__AVX__) && !defined(__AVX512F__)
+  for (int left = LANES / 2; left > 1; left /= 2)
+    for (int i = 0; i < left; ++i) {
+      const Vector x = vectors[2 * i], y = vectors[2 * i + 1];
+      vectors[i] = choose<0, 2, 8, 10, 4, 6, 12, 14>(x, y) + choose<1, 3, 9, 11, 5, 7, 13, 15>(x, y);
+    }
+  return choose<0, 1, 2, 3, 8, 9, 10, 11>(vectors[0], vectors[1]) +
+         choose<4, 5, 6, 7, 12, 13, 14, 15>(vectors[0], vectors[1]);
+#else
   for (int left = LANES / 2; left > 0; left /= 2)
     for (int i = 0; i < left; ++i)
       vectors[i] = sum_neighbours(vectors[2 * i], vectors[2 * i + 1],
                                   std::make_index_sequence<LANES>{});
   return vectors[0];
+#endif
 }
 
 inline float sum(Vector vector) {

@@ -20,7 +20,7 @@ from regard.errors import UserError
 from regard.linear import freeze, warn_of_slow_bfloat16
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
-from regard.names import Precision, UnknownRule
+from regard.names import SearchPrecision, UnknownRule
 from regard.search import (
     Average,
     BeamSettings,
@@ -166,7 +166,7 @@ class Searcher:
             for number, hypotheses in enumerate(result)
         ]
 
-    def _model(self, precision: Precision) -> Seq2Seq | Ensemble:
+    def _model(self, precision: SearchPrecision) -> Seq2Seq | Ensemble:
         """Return the model to search with: a frozen copy, made once for each precision and device.
         A GPU in float32 searches with the model itself."""
         device = next(self.model.parameters()).device
@@ -175,7 +175,11 @@ class Searcher:
         if precision == "bfloat16":
             warn_of_slow_bfloat16("search.precision", device)
         if (precision, device) not in self._frozen:
-            self._frozen[precision, device] = freeze(self.model, getattr(torch, precision))
+            try:
+                frozen = freeze(self.model, getattr(torch, precision))
+            except ValueError as error:
+                raise UserError(f"search.precision: {error}") from error
+            self._frozen[precision, device] = frozen
         return self._frozen[precision, device]
 
 

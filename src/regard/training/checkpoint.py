@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard import processes
+from regard import processes, product_library
 from regard.errors import UserError
 from regard.files import (
     LOG,
@@ -261,7 +261,7 @@ class Checkpoints:
         if self.folder:
             make_folder(self.folder)
             remove_unfinished(self.folder)  # of a run that was killed before its first state
-        state = TrainingState()
+        state = TrainingState(products=product_library.current())
         self.save(state, model, adam)  # so that a run can be resumed from its first update on
         return state
 
@@ -355,6 +355,8 @@ def _read_about(path: Path) -> dict[str, Any]:
 def _state(about: Mapping[str, Any], path: Path) -> TrainingState:
     try:
         saved = about["state"]
-        return TrainingState(**{**saved, "totals": Totals(**saved["totals"])})
-    except (KeyError, TypeError) as error:
+        state = TrainingState(**{**saved, "totals": Totals(**saved["totals"])})
+        product_library.checked(state.products)
+        return state
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not a training state: {error}") from error

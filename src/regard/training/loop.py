@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard import processes
+from regard import processes, product_library
 from regard.errors import UserError
 from regard.names import Ending
 from regard.training.checkpoint import fingerprint_of
@@ -81,7 +81,8 @@ def train(
     model.train()
     steps = training_steps(batches, state.epoch, state.batch, settings.accumulate)
     ahead = _prefetched(steps, next(model.parameters()).device)
-    with interruptions() as signals, ahead as steps:
+    products = product_library.using(state.products)
+    with products, interruptions() as signals, ahead as steps:
         while not (reason := _agreed(_reason_to_end(state, total, settings, signals, began))):
             progress = _update(session, steps, total)
             if _is_due(settings.log_every, progress):

@@ -39,6 +39,9 @@ class TrainingState:
     totals: Totals = field(default_factory=Totals)
     higher_is_better: bool = True
     """Direction of the dev score; False for error rates."""
+    products: dict[str, str] = field(default_factory=dict)
+    """Library of each class of matrix products (`product_library`); empty in runs of versions that
+    had no choice."""
 
     @property
     def gains(self) -> list[float]:

@@ -183,6 +183,19 @@ def test_a_large_key_changes_no_other_pair(backend: ModuleType, far: float):
     torch.testing.assert_close(after[..., 7], expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("size", [128, 150])
+@pytest.mark.parametrize("sums", [5.0, 7.0, 9.0, 11.0, 13.0, 15.0, 17.0, 20.0, 30.0])
+def test_products_of_large_powers_lose_no_term(backend: ModuleType, sums: float, size: int):
+    problem = make((2, 7, 11, size, 3))
+    signs = torch.tensor([1.0, -1.0])[torch.randint(2, (size,))]
+    queries = sums / 2 * signs + 0.1 * problem.queries
+    keys = sums / 2 * signs + 0.1 * problem.keys
+    vector = torch.tensor([1.0, -0.5])[torch.randint(2, (size,))]
+    expected = oracle.scores(queries.double(), keys.double(), vector.double()).float()
+    result = backend.score(queries, keys, vector)
+    torch.testing.assert_close(result, expected, rtol=1e-5, atol=3e-5)
+
+
 @pytest.mark.parametrize("uneven", ["zeros", "tiny", "all zero", "signs"])
 def test_score_vectors_may_have_any_value(backend: ModuleType, uneven: str):
     problem = make((2, 9, 33, 160, 5))

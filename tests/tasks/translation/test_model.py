@@ -105,7 +105,7 @@ def test_forced_scores_equal_those_of_the_search(translator):
         np.testing.assert_allclose(scored.attention, output.attention, atol=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize(("width", "num_best"), [(1, 1), (3, 2)])
 @pytest.mark.parametrize("family", ["run", "transformer"])
 def test_returning_attention_changes_no_text(family, width, num_best, precision, request):

@@ -140,7 +140,9 @@ def scan_step(layer: nn.Module, inputs: Float[Tensor, "batch input"], last: Cell
     cell = None if last.cell is None else kernels.dense(last.cell.float())
     new = CellState(torch.empty_like(hidden), None if cell is None else torch.empty_like(cell))
     saved = input_gates.new_empty(len(hidden), NUM_SAVED[kind] * hidden.size(1))
-    recurrent_gates = linear(hidden, recurrent.to(hidden.dtype), shift.to(hidden.dtype))
+    if not is_packed(recurrent):  # only products may read a packed weight
+        recurrent = recurrent.to(hidden.dtype)
+    recurrent_gates = linear(hidden, recurrent, shift.to(hidden.dtype))
     at = CellStep(input_gates, recurrent_gates, CellState(hidden, cell), new, saved)
     choose(hidden).step(kind, at)
     return new

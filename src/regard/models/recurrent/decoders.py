@@ -22,6 +22,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import nn
 
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import DecoderOutput, Memory
@@ -70,6 +71,11 @@ class BahdanauDecoder(AttendingDecoder):
         if lowest is not None:
             return unroll_lowest(self.parts, lowest, inputs, state, need_weights=need_weights)
         return unroll(self, inputs, state, need_weights=need_weights)
+
+    def folded(self) -> nn.Module:
+        """Return a decoder whose steps are computed in C++, or this one if a part of it has no
+        kernel."""
+        return _native(self)
 
     @property
     def is_fused(self) -> bool:
@@ -150,6 +156,11 @@ class LuongDecoder(AttendingDecoder):
             self.parts.decoder_output(features, layers, output.attention, need_weights=need_weights)
         )
 
+    def folded(self) -> nn.Module:
+        """Return a decoder whose steps are computed in C++, or this one if a part of it has no
+        kernel."""
+        return _native(self)
+
     @property
     def is_fused(self) -> bool:
         """Whether one operator computes all steps of a target."""
@@ -217,6 +228,13 @@ class PlainDecoder(ProjectingDecoder):
         state, layers = self.parts.advance(embedded, state, mask=mask)
         features = self.parts.features(layers.top, layers.top[..., :0], embedded)
         return self.parts.decoder_output(features, layers, need_weights=need_weights), state
+
+
+def _native(decoder: BahdanauDecoder | LuongDecoder) -> nn.Module:
+    from regard.models.recurrent.native.decoder import NativeRecurrentDecoder
+    from regard.models.recurrent.native.suitable import has_kernels
+
+    return NativeRecurrentDecoder(decoder) if has_kernels(decoder) else decoder
 
 
 RecurrentDecoder = BahdanauDecoder | LuongDecoder | GNMTDecoder | PlainDecoder

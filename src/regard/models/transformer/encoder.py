@@ -132,6 +132,13 @@ class TransformerEncoder(nn.Module):
             measures=measures_of_load("encoder_load", routings),
         )
 
+    def folded(self) -> nn.Module:
+        """Return an encoder that is computed in C++, or this one if a part of it has no kernel."""
+        from regard.models.transformer.native.encoder import NativeTransformerEncoder
+        from regard.models.transformer.native.suitable import encoder_has_kernels
+
+        return NativeTransformerEncoder(self) if encoder_has_kernels(self) else self
+
 
 def blocks_of_layers(
     kind: AttentionKind, layers: list[MultiHeadOutput]

@@ -1,1 +1,1 @@
-"""Steps of the Transformer's decoder in C++, for a search."""
+"""The Transformer's encoder, and steps of its decoder, in C++."""

@@ -12,8 +12,7 @@ that has no kernel.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import nn
@@ -23,16 +22,17 @@ from regard.attention import FullSpan, Softmax
 from regard.attention.kv_cache import CachedVectors
 from regard.attention.masks import none_if_full
 from regard.attention.multihead import Heads
-from regard.fast_path import are_unchanged, is_cast, is_exactly
+from regard.fast_path import are_unchanged, is_exactly
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Rotary
 from regard.layers.residual import PreNorm
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
 from regard.models.memory import single_memory
+from regard.models.native import NativeModule
 from regard.models.transformer.decoder import TransformerDecoder, TransformerState
 from regard.models.transformer.native.state import NativeState
 from regard.models.transformer.native.suitable import has_kernels
-from regard.models.transformer.native.weights import Norm, Weights
+from regard.models.transformer.native.weights import DecoderWeights, Norm
 from regard.names import AttentionKind
 from regard.panels import ACTIVATIONS, check_array
 from regard.shapes import Float, Int, Tensor
@@ -57,11 +57,10 @@ class _Step(ctypes.Structure):
     ]
 
 
-class NativeTransformerDecoder(nn.Module):
+class NativeTransformerDecoder(NativeModule[DecoderWeights]):
     """Frozen decoder of a Transformer whose steps are computed in C++.
 
-    The first search makes structures of the weights, which copies and pickles do not have. The
-    decoder's parts must not be replaced after that. Steps are those of the decoder itself with
+    Steps are those of the decoder itself with
     gradients, autocast or hooks, in training, and for other types and devices."""
 
     def __init__(self, decoder: TransformerDecoder) -> None:
@@ -70,15 +69,6 @@ class NativeTransformerDecoder(nn.Module):
         if not has_kernels(decoder):
             raise ValueError("decoder: a part has no kernel; use the decoder itself")
         self.decoder = decoder
-        self._weights: Weights | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_weights": None}
-
-    def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """Convert the parameters, for example to another type, and forget their structures."""
-        self._weights = None
-        return super()._apply(function, recurse)
 
     def folded(self) -> nn.Module:
         """Return a native decoder, for a model that is frozen twice: its decoder is folded
@@ -150,7 +140,7 @@ class NativeTransformerDecoder(nn.Module):
 
     def _step(
         self,
-        weights: Weights,
+        weights: DecoderWeights,
         tokens: Int[Tensor, "batch hypothesis"],
         state: NativeState,
         need_weights: bool,
@@ -202,15 +192,8 @@ class NativeTransformerDecoder(nn.Module):
         )
         return DecoderOutput(states, attention), state
 
-    def _usable_weights(self, like: Tensor) -> Weights | None:
-        """Return the weights in panels if the kernels can compute a step for such inputs."""
-        if like.dtype != torch.float32 or torch.is_grad_enabled() or not kernels.suit(like):
-            return None
-        if self.training or is_cast(like):
-            return None
-        if self._weights is None or self._weights.lanes != kernels.lanes():
-            self._weights = Weights.of(self.decoder)
-        return self._weights
+    def _structures(self) -> DecoderWeights:
+        return DecoderWeights.of(self.decoder)
 
 
 def _block(

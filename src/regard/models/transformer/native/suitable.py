@@ -1,4 +1,4 @@
-"""Which decoders have kernels for all of their parts."""
+"""Which encoders and decoders have kernels for all of their parts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import cast
 
 from torch import nn
 
-from regard.attention import Attention, Softmax
+from regard.attention import Attention, FullSpan, Softmax
 from regard.attention.multihead import Heads, MultiHeadAttention, MultiHeadSelfAttention
 from regard.attention.scores import Dot, ScaledDot
 from regard.fast_path import are_unchanged, is_exactly
@@ -18,38 +18,64 @@ from regard.layers.positions import Learned, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.linear import Linear
 from regard.models.transformer.decoder import DecoderLayer, TransformerDecoder
+from regard.models.transformer.encoder import EncoderLayer, TransformerEncoder
+
+
+def encoder_has_kernels(encoder: TransformerEncoder) -> bool:
+    """Whether the kernels compute what every part of an encoder computes."""
+    return (
+        is_exactly(encoder, TransformerEncoder)
+        and type(encoder.span) is FullSpan
+        and _have_kernels(encoder, list(encoder.layers))
+    )
 
 
 def has_kernels(decoder: TransformerDecoder) -> bool:
     """Whether the kernels compute what every part of a decoder computes."""
-    layers = list(decoder.layers)
-    return bool(
-        layers
-        and is_exactly(decoder, TransformerDecoder)
-        and are_unchanged(decoder)
-        and type(decoder.embedder) is Embedder
-        and type(decoder.embedder.positions) in (Sinusoidal, Learned, Rotary)
-        and type(decoder.embedder.dropout) is Dropout
+    return (
+        is_exactly(decoder, TransformerDecoder)
         and type(decoder.projection) is Linear
-        and (type(decoder.norm) is nn.Identity or _is_affine(decoder.norm))
-        and all(type(part) in types for layer in layers for part, types in _parts(layer))
-        and all(map(_is_uniform, layers))
-        and len(set(map(_settings, layers))) == 1
+        and _have_kernels(decoder, list(decoder.layers))
     )
 
 
-def _parts(layer: DecoderLayer) -> Iterator[tuple[object, tuple[type, ...]]]:
+def _have_kernels(
+    stack: TransformerEncoder | TransformerDecoder, layers: list[EncoderLayer] | list[DecoderLayer]
+) -> bool:
+    embedder = stack.embedder
+    return bool(
+        layers
+        and are_unchanged(stack)
+        and type(embedder) is Embedder
+        and type(embedder.positions) in (Sinusoidal, Learned, Rotary)
+        and type(embedder.dropout) is Dropout
+        and (type(stack.norm) is nn.Identity or _is_affine(stack.norm))
+        and all(type(part) in types for layer in layers for part, types in _parts(layer))
+        and all(map(_is_uniform, layers))
+        and len(set(map(_settings, layers))) == 1
+        and (type(embedder.positions) is not Rotary or _can_rotate(layers[0]))
+    )
+
+
+def _can_rotate(layer: EncoderLayer | DecoderLayer) -> bool:
+    """Whether vectors of a head consist of pairs of numbers."""
+    heads = layer.self_attention.heads
+    return heads.output.in_features // heads.num_heads % 2 == 0
+
+
+def _parts(layer: EncoderLayer | DecoderLayer) -> Iterator[tuple[object, tuple[type, ...]]]:
     """Parts of a layer, with the classes that the kernels compute."""
-    yield layer, (DecoderLayer,)
+    yield layer, (EncoderLayer, DecoderLayer)
     yield layer.self_attention, (MultiHeadSelfAttention,)
-    yield layer.cross_attention, (MultiHeadAttention,)
+    if isinstance(layer, DecoderLayer):
+        yield layer.cross_attention, (MultiHeadAttention,)
     yield layer.feed_forward, (FeedForward,)
     yield getattr(layer.feed_forward, "dropout", None), (Dropout,)
     for residual in _residuals(layer):
         yield residual, (PreNorm, PostNorm)
         yield residual.norm, (nn.LayerNorm,)
         yield residual.dropout, (Dropout,)
-    for heads in (layer.self_attention.heads, layer.cross_attention.heads):
+    for heads in _heads(layer):
         yield heads, (Heads,)
         yield heads.attention, (Attention,)
         yield heads.attention.dropout, (nn.Dropout,)
@@ -60,14 +86,21 @@ def _parts(layer: DecoderLayer) -> Iterator[tuple[object, tuple[type, ...]]]:
             yield module, (Linear,)
 
 
-def _residuals(layer: DecoderLayer) -> tuple[Residual, Residual, Residual]:
-    return layer.self_residual, layer.cross_residual, layer.feed_forward_residual
+def _residuals(layer: EncoderLayer | DecoderLayer) -> tuple[Residual, ...]:
+    if isinstance(layer, DecoderLayer):
+        return layer.self_residual, layer.cross_residual, layer.feed_forward_residual
+    return layer.self_residual, layer.feed_forward_residual
 
 
-def _settings(layer: DecoderLayer) -> tuple[object, ...]:
+def _heads(layer: EncoderLayer | DecoderLayer) -> tuple[Heads, ...]:
+    if isinstance(layer, DecoderLayer):
+        return layer.self_attention.heads, layer.cross_attention.heads
+    return (layer.self_attention.heads,)
+
+
+def _settings(layer: EncoderLayer | DecoderLayer) -> tuple[object, ...]:
     """Settings that all layers must share."""
-    heads = layer.self_attention.heads, layer.cross_attention.heads
-    feed_forward = cast(FeedForward, layer.feed_forward)
+    feed_forward, heads = cast(FeedForward, layer.feed_forward), _heads(layer)
     return (
         *(each.num_heads for each in heads),
         *(type(each.attention.score) for each in heads),
@@ -75,19 +108,22 @@ def _settings(layer: DecoderLayer) -> tuple[object, ...]:
         feed_forward.activation,
         feed_forward.inner.out_features,
         layer.self_attention.projection.in_features,
-        layer.cross_attention.key.in_features,
+        layer.cross_attention.key.in_features if isinstance(layer, DecoderLayer) else None,
         type(layer.self_residual),
     )
 
 
-def _is_uniform(layer: DecoderLayer) -> bool:
+def _is_uniform(layer: EncoderLayer | DecoderLayer) -> bool:
     """Whether the parts of a layer agree on what the kernels have one number for, and its norms
     have weights."""
-    residuals, attention = _residuals(layer), layer.cross_attention
+    residuals = _residuals(layer)
+    if isinstance(layer, DecoderLayer):
+        attention = layer.cross_attention
+        if attention.key.in_features != attention.value.in_features:
+            return False
     return (
         len(set(map(type, residuals))) == 1
-        and layer.self_attention.heads.num_heads == attention.heads.num_heads
-        and attention.key.in_features == attention.value.in_features
+        and len({heads.num_heads for heads in _heads(layer)}) == 1
         and all(_is_affine(residual.norm) for residual in residuals)
     )
 

@@ -1,4 +1,5 @@
-"""Weights of a native decoder as structures of C++ (`regard/kernels/step.hpp`)."""
+"""Weights of a native encoder or decoder as structures of C++ (`regard/kernels/encoder.hpp` and
+`step.hpp`)."""
 
 from __future__ import annotations
 
@@ -11,23 +12,13 @@ from torch import nn
 
 from regard import kernels
 from regard.attention.dot.choose import dot_scale
+from regard.attention.multihead import Heads
 from regard.layers.feed_forward import FeedForward
-from regard.linear import Linear, panels_of, plain_weight
+from regard.linear import Linear, panels_of, stacked_panels
 from regard.models.transformer.decoder import TransformerDecoder
-from regard.panels import Panels, PanelsStructure, check_array
+from regard.models.transformer.encoder import TransformerEncoder
+from regard.panels import PackedMatrix, PanelsStructure, check_array
 from regard.shapes import Float, Tensor
-
-
-class _Arrays(list[Tensor]):
-    """Arrays that structures refer to. A parameter that is replaced later stays here, so that its
-    memory is not freed."""
-
-    def add(self, name: str, parameter: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """Return the numbers of a parameter. ValueError if they have another shape, type or
-        device."""
-        check_array(name, parameter, shape)
-        self.append(kernels.dense(parameter.detach()))
-        return self[-1]
 
 
 @kernels.structure("Norm")
@@ -40,21 +31,19 @@ class Norm(ctypes.Structure):
         ("bytes", ctypes.c_int64 * 2),
     ]
 
-    @classmethod
-    def of(cls, norm: nn.Module, arrays: _Arrays) -> Norm:
-        """Return the structure of a layer norm, or that of the identity."""
-        if not isinstance(norm, nn.LayerNorm):
-            return cls()
-        shape = tuple(norm.normalized_shape)
-        addresses, sizes = kernels.places(
-            arrays.add("weight of a layer norm", norm.weight, shape),
-            arrays.add("bias of a layer norm", norm.bias, shape),
-        )
-        return cls(*addresses, norm.eps, sizes)
+
+@kernels.structure("EncoderLayer")
+class _EncoderLayer(ctypes.Structure):
+    """`EncoderLayer` of regard/kernels/encoder.hpp."""
+
+    _fields_ = [
+        *((name, PanelsStructure) for name in ("projection", "output", "inner", "outer")),
+        *((name, Norm) for name in ("self_norm", "feed_forward_norm")),
+    ]
 
 
 @kernels.structure("DecoderLayer")
-class _Layer(ctypes.Structure):
+class _DecoderLayer(ctypes.Structure):
     """`DecoderLayer` of regard/kernels/step.hpp."""
 
     _fields_ = [
@@ -64,66 +53,125 @@ class _Layer(ctypes.Structure):
     ]
 
 
+class _Parts:
+    """Panels and arrays that structures refer to. A parameter that is replaced later stays here, so
+    that its memory is not freed."""
+
+    def __init__(self) -> None:
+        self.panels: list[PackedMatrix] = []
+        self.arrays: list[Tensor] = []
+
+    def array(self, name: str, parameter: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Return the numbers of a parameter. ValueError if they have another shape, type or
+        device."""
+        check_array(name, parameter, shape)
+        self.arrays.append(kernels.dense(parameter.detach()))
+        return self.arrays[-1]
+
+    def linear(self, linear: Linear) -> PanelsStructure:
+        """Return the structure of a linear layer."""
+        self.panels.append(panels_of(linear.weight))
+        if linear.bias is None:
+            return self.panels[-1].structure(None)
+        bias = self.array("bias of a linear layer", linear.bias, (linear.out_features,))
+        return self.panels[-1].structure(bias)
+
+    def norm(self, norm: nn.Module) -> Norm:
+        """Return the structure of a layer norm, or that of the identity."""
+        if not isinstance(norm, nn.LayerNorm):
+            return Norm()
+        shape = tuple(norm.normalized_shape)
+        addresses, sizes = kernels.places(
+            self.array("weight of a layer norm", norm.weight, shape),
+            self.array("bias of a layer norm", norm.bias, shape),
+        )
+        return Norm(*addresses, norm.eps, sizes)
+
+
 @dataclass(frozen=True)
-class Weights:
-    """Weights of all layers in panels, for one instruction set. `layers` and `last` refer to
-    `panels` and `arrays`."""
+class EncoderWeights:
+    """Weights of all layers of an encoder in panels, for one instruction set. `layers` and `last`
+    refer to `parts`."""
 
     layers: Any
     last: Norm
-    memory: Panels
+    num_heads: int
+    inner: int
+    scale: float
+    lanes: int
+    parts: _Parts
+
+    @classmethod
+    def of(cls, encoder: TransformerEncoder) -> EncoderWeights:
+        layers, parts = list(encoder.layers), _Parts()
+        structures = (_EncoderLayer * len(layers))(
+            *(
+                _EncoderLayer(
+                    parts.linear(layer.self_attention.projection),
+                    parts.linear(layer.self_attention.heads.output),
+                    parts.linear(cast(FeedForward, layer.feed_forward).inner),
+                    parts.linear(cast(FeedForward, layer.feed_forward).outer),
+                    parts.norm(layer.self_residual.norm),
+                    parts.norm(layer.feed_forward_residual.norm),
+                )
+                for layer in layers
+            )
+        )
+        heads = layers[0].self_attention.heads
+        inner = cast(FeedForward, layers[0].feed_forward).inner.out_features
+        last, lanes = parts.norm(encoder.norm), kernels.lanes()
+        return cls(structures, last, heads.num_heads, inner, _scale(heads), lanes, parts)
+
+
+@dataclass(frozen=True)
+class DecoderWeights:
+    """Weights of all layers of a decoder in panels, for one instruction set. `layers` and `last`
+    refer to `parts`."""
+
+    layers: Any
+    last: Norm
+    memory: PackedMatrix
     """Projections to keys and values of the source, of all layers."""
     memory_bias: Float[Tensor, "_"]
     inner: int
     scales: tuple[float, float]
     lanes: int
-    panels: list[Panels]
-    arrays: _Arrays
+    parts: _Parts
 
     @classmethod
-    def of(cls, decoder: TransformerDecoder) -> Weights:
-        layers = list(decoder.layers)
-        panels: list[Panels] = []
-        arrays = _Arrays()
-
-        def packed(linear: Linear) -> PanelsStructure:
-            panels.append(panels_of(linear.weight))
-            if linear.bias is None:
-                return panels[-1].structure(None)
-            shape = (linear.out_features,)
-            return panels[-1].structure(arrays.add("bias of a linear layer", linear.bias, shape))
-
-        structures = (_Layer * len(layers))(
+    def of(cls, decoder: TransformerDecoder) -> DecoderWeights:
+        layers, parts = list(decoder.layers), _Parts()
+        structures = (_DecoderLayer * len(layers))(
             *(
-                _Layer(
-                    packed(layer.self_attention.projection),
-                    packed(layer.self_attention.heads.output),
-                    packed(layer.cross_attention.query),
-                    packed(layer.cross_attention.heads.output),
-                    packed(cast(FeedForward, layer.feed_forward).inner),
-                    packed(cast(FeedForward, layer.feed_forward).outer),
-                    Norm.of(layer.self_residual.norm, arrays),
-                    Norm.of(layer.cross_residual.norm, arrays),
-                    Norm.of(layer.feed_forward_residual.norm, arrays),
+                _DecoderLayer(
+                    parts.linear(layer.self_attention.projection),
+                    parts.linear(layer.self_attention.heads.output),
+                    parts.linear(layer.cross_attention.query),
+                    parts.linear(layer.cross_attention.heads.output),
+                    parts.linear(cast(FeedForward, layer.feed_forward).inner),
+                    parts.linear(cast(FeedForward, layer.feed_forward).outer),
+                    parts.norm(layer.self_residual.norm),
+                    parts.norm(layer.cross_residual.norm),
+                    parts.norm(layer.feed_forward_residual.norm),
                 )
                 for layer in layers
             )
         )
         attention = [layer.cross_attention for layer in layers]
-        parts = [part for each in attention for part in (each.key, each.value)]
-        memory = Panels.of(torch.cat([plain_weight(part.weight) for part in parts]))
-        memory_bias = torch.cat([_bias(part) for part in parts])
-        first = layers[0]
-        size = first.self_attention.projection.in_features // first.self_attention.heads.num_heads
-        scales = tuple(
-            cast(float, dot_scale(heads.attention.score, heads.attention.normaliser, size))
-            for heads in (first.self_attention.heads, first.cross_attention.heads)
-        )
-        inner = cast(FeedForward, first.feed_forward).inner.out_features
-        last, lanes = Norm.of(decoder.norm, arrays), kernels.lanes()
-        return cls(
-            structures, last, memory, memory_bias, inner, cast(Any, scales), lanes, panels, arrays
-        )
+        projections = [part for each in attention for part in (each.key, each.value)]
+        memory = stacked_panels([part.weight for part in projections])
+        memory_bias = torch.cat([_bias(part) for part in projections])
+        heads = layers[0].self_attention.heads, layers[0].cross_attention.heads
+        inner = cast(FeedForward, layers[0].feed_forward).inner.out_features
+        last, lanes = parts.norm(decoder.norm), kernels.lanes()
+        scales = _scale(heads[0]), _scale(heads[1])
+        return cls(structures, last, memory, memory_bias, inner, scales, lanes, parts)
+
+
+def _scale(heads: Heads) -> float:
+    """Return the factor of the products of queries and keys."""
+    attention, size = heads.attention, heads.output.in_features // heads.num_heads
+    return cast(float, dot_scale(attention.score, attention.normaliser, size))
 
 
 def _bias(linear: nn.Linear) -> Tensor:

@@ -1,0 +1,1 @@
+"""Steps of recurrent decoders in C++, for a search."""

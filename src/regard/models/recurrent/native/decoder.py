@@ -1,0 +1,228 @@
+"""Steps of recurrent decoders in C++ (`regard/kernels/recurrent_step.cpp`), for a search on a CPU
+in float32. A step is one call, where `BahdanauDecoder` and `LuongDecoder` make several calls of
+PyTorch for each of their parts; for few sentences these calls take most of the time.
+
+The plain decoder remains the reference: it computes whole targets, and every model with a part that
+has no kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from typing import cast
+
+import torch
+from torch import nn
+
+from regard import kernels
+from regard.attention import AdditiveKeys, Attention, Softmax
+from regard.attention.fused_additive import prepare
+from regard.attention.hidden import without_hidden
+from regard.attention.masks import none_if_full
+from regard.fast_path import are_unchanged
+from regard.layers.recurrent.stack import RecurrentStack
+from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
+from regard.models.memory import PreparedMemory
+from regard.models.native import NativeModule
+from regard.models.recurrent.attention import CrossAttention, CrossAttentionState
+from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
+from regard.models.recurrent.native.state import NativeState
+from regard.models.recurrent.native.suitable import feeding_of, has_kernels
+from regard.models.recurrent.native.weights import Weights
+from regard.models.recurrent.parts import RecurrentState
+from regard.panels import PanelsStructure, check_array
+from regard.shapes import Float, Int, Tensor
+
+
+@kernels.structure("RecurrentStep")
+class _Step(ctypes.Structure):
+    """`RecurrentStep` of regard/kernels/recurrent_step.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("sentences", "stored", "hypotheses", "last_rows")),
+        *((name, ctypes.c_int64) for name in ("layers", "size", "embedding", "words", "source")),
+        *((name, ctypes.c_int64) for name in ("key", "value", "features", "kind")),
+        *((name, ctypes.c_int64) for name in ("attends_first", "query_layer", "output", "feeds")),
+        *((name, ctypes.c_int64) for name in ("is_additive", "is_split", "threads")),
+        ("layer", ctypes.c_void_p),
+        *((name, PanelsStructure) for name in ("query", "combined")),
+        *((name, ctypes.c_void_p) for name in ("vector", "embeddings", "tokens", "entries")),
+        *((name, ctypes.c_void_p) for name in ("parents", "keys", "values", "powers", "mask")),
+        *((name, ctypes.c_void_p) for name in ("last_hidden", "last_cell", "last_fed")),
+        *((name, ctypes.c_void_p) for name in ("hidden", "cell", "context", "result")),
+        *((name, ctypes.c_void_p) for name in ("weights", "scores")),
+        ("scale", ctypes.c_float),
+        ("bytes", ctypes.c_int64 * 19),
+    ]
+
+
+class NativeRecurrentDecoder(NativeModule[Weights]):
+    """Frozen decoder with Bahdanau's or Luong's wiring whose steps are computed in C++.
+
+    Steps are those of the decoder itself with
+    gradients, autocast or hooks, in training, and for other types and devices."""
+
+    def __init__(self, decoder: BahdanauDecoder | LuongDecoder) -> None:
+        """ValueError for a decoder with a part that has no kernel."""
+        super().__init__()
+        if not has_kernels(decoder):
+            raise ValueError("decoder: a part has no kernel; use the decoder itself")
+        self.decoder = decoder
+
+    def folded(self) -> nn.Module:
+        """Return a native decoder, for a model that is frozen twice: its decoder is folded
+        first."""
+        decoder: nn.Module = self.decoder
+        return decoder if isinstance(decoder, NativeRecurrentDecoder) else self
+
+    @property
+    def num_memories(self) -> int:
+        return self.decoder.num_memories
+
+    @property
+    def projection(self) -> nn.Linear:
+        return self.decoder.projection
+
+    def forward(
+        self,
+        inputs: Int[Tensor, "batch target"],
+        memories: tuple[Memory, ...],
+        *,
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        output: DecoderOutput = self.decoder(inputs, memories, need_weights=need_weights)
+        return output
+
+    def project(
+        self, features: Float[Tensor, "*batch feature"]
+    ) -> Float[Tensor, "*batch vocabulary"]:
+        return self.decoder.project(features)
+
+    def start(self, memories: tuple[Memory, ...]) -> NativeState | RecurrentState:
+        plain = self.decoder.start(memories)
+        weights = self._usable_weights(plain.hidden) if are_unchanged(self.decoder) else None
+        if weights is None:
+            return plain
+        memory = cast(CrossAttentionState, plain.attention).memory
+        if {memory.values.dtype, plain.hidden.dtype} != {torch.float32}:
+            return plain
+        visible, batch, cell = none_if_full(memory.mask), len(memory.values), plain.cell
+        state = NativeState(
+            _dense(memory),
+            None if visible is None else kernels.dense(visible[:, 0]),
+            torch.arange(batch, device="cpu"),
+            kernels.dense(plain.hidden[:, 0].transpose(0, 1)),
+            None if cell is None else kernels.dense(cell[:, 0].transpose(0, 1)),
+            kernels.dense(plain.fed[:, 0]),
+            torch.arange(batch, device="cpu")[:, None],
+        )
+        self._check(state, weights)
+        return state
+
+    def step(
+        self,
+        tokens: Int[Tensor, "batch hypothesis"],
+        state: NativeState | RecurrentState,
+        *,
+        need_weights: bool = False,
+    ) -> tuple[DecoderOutput, NativeState | RecurrentState]:
+        if isinstance(state, NativeState):
+            weights = self._usable_weights(state.memory.values)
+            if weights is not None:
+                return self._step(weights, tokens, state, need_weights)
+            state = state.plain()
+        return self.decoder.step(tokens, state, need_weights=need_weights)
+
+    def _step(
+        self,
+        weights: Weights,
+        tokens: Int[Tensor, "batch hypothesis"],
+        state: NativeState,
+        need_weights: bool,
+    ) -> tuple[DecoderOutput, NativeState]:
+        self._check(state, weights)
+        parts, keys, values = self.decoder.parts, state.keys, state.memory.values
+        (num_layers, last_rows, size), (stored, source, key_size) = state.hidden.shape, keys.shape
+        batch, num_hypotheses = state.parents.shape
+        dtype = torch.int32 if tokens.dtype == torch.int32 else torch.int64
+        check_array("tokens", tokens, (batch, num_hypotheses), dtype)
+        num_rows = batch * num_hypotheses
+        hidden = keys.new_empty(num_layers, num_rows, size)
+        cell = None if state.cell is None else torch.empty_like(hidden)
+        context = keys.new_empty(num_rows, values.size(2))
+        features = keys.new_empty(batch, num_hypotheses, parts.output.feature_size)
+        attention: tuple[Tensor | None, ...] = (None, None)
+        if need_weights:
+            attention = keys.new_empty(2, batch, 1, 1, num_hypotheses, source).unbind()
+        tokens, powers = kernels.dense(tokens.long()), state.powers
+        addresses, sizes = kernels.places(
+            *(weights.vector, weights.embeddings, tokens, state.entries, state.parents),
+            *(keys, values, powers, state.mask, state.hidden, state.cell, state.fed),
+            *(hidden, cell, context, features, *attention),
+        )
+        problem = _Step(
+            *(batch, stored, num_hypotheses, last_rows, num_layers, size),
+            *(weights.embeddings.size(1), len(weights.embeddings), source, key_size),
+            *(values.size(2), features.size(2)),
+            *weights.settings,
+            powers is not None and powers.size(2) != key_size,
+            torch.get_num_threads(),
+            ctypes.addressof(weights.layers),
+            weights.query,
+            weights.combined,
+            *addresses,
+            weights.scale,
+            (ctypes.sizeof(weights.layers), *sizes),
+        )
+        kernels.call("recurrent_step", problem)
+        state = replace(
+            state,
+            hidden=hidden,
+            cell=cell,
+            fed=_fed(self.decoder, context, features.flatten(0, 1)),
+            parents=torch.arange(num_rows, device="cpu").view(batch, num_hypotheses),
+        )
+        return DecoderOutput(features, self._blocks(*attention)), state
+
+    def _blocks(self, weights: Tensor | None, scores: Tensor | None) -> tuple[AttentionBlock, ...]:
+        """Return weights and scores as a block. Scores exclude the temperature."""
+        if weights is None or scores is None:
+            return ()
+        cross = cast(CrossAttention, self.decoder.attention)
+        attention = cast(Attention, cross.attention)
+        if attention.additive is None:
+            scores = scores * cast(Softmax, attention.normaliser).temperature
+        return (AttentionBlock(cross.kind, weights, scores),)
+
+    def _check(self, state: NativeState, weights: Weights) -> None:
+        stack, feeding = cast(RecurrentStack, self.decoder.parts.stack), feeding_of(self.decoder)
+        sizes = weights.key_size, state.memory.values.size(-1), feeding.size
+        state.check(stack.num_layers, stack.hidden_size, sizes)
+
+    def _structures(self) -> Weights:
+        return Weights.of(self.decoder)
+
+
+def _dense(memory: PreparedMemory) -> PreparedMemory:
+    """Return the memory as contiguous arrays. If numbers at hidden positions could have an
+    influence, they are zeros: a weight of zero does not hide NaN."""
+    prepared, mask = memory.prepared, memory.mask
+    values = kernels.dense(without_hidden(memory.values, mask))
+    if not isinstance(prepared, AdditiveKeys):
+        return PreparedMemory(kernels.dense(without_hidden(prepared, mask)), values, mask)
+    keys = without_hidden(prepared.projected, mask)
+    if keys is not prepared.projected or prepared.powers is None:
+        prepared = prepare(keys)
+    powers = None if prepared.powers is None else kernels.dense(prepared.powers)
+    return PreparedMemory(AdditiveKeys(kernels.dense(keys), powers), values, mask)
+
+
+def _fed(
+    decoder: BahdanauDecoder | LuongDecoder,
+    context: Float[Tensor, "row value"],
+    features: Float[Tensor, "row feature"],
+) -> Float[Tensor, "row fed"]:
+    """Return the vectors that enter the next step."""
+    fed: Tensor = feeding_of(decoder)(context, features)
+    return fed if fed.size(1) else context.new_empty(len(context), 0)

@@ -1,0 +1,114 @@
+"""The Transformer's encoder in C++ (`regard/kernels/encoder.cpp`), for inference on a CPU in
+float32. All layers are one call, which computes real positions only: the states of padding are
+zeros.
+
+`TransformerEncoder` remains the reference: it computes attention weights, and every model with a
+part that has no kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import cast
+
+import torch
+from torch import nn
+
+from regard import kernels
+from regard.attention.masks import none_if_full
+from regard.data.batch import Numbers, Tokens
+from regard.fast_path import are_unchanged, is_exactly
+from regard.layers.feed_forward import FeedForward
+from regard.layers.positions import Rotary
+from regard.layers.residual import PreNorm
+from regard.models.contracts import Encoded
+from regard.models.native import NativeModule
+from regard.models.transformer.encoder import TransformerEncoder
+from regard.models.transformer.native.suitable import encoder_has_kernels
+from regard.models.transformer.native.weights import EncoderWeights, Norm
+from regard.panels import ACTIVATIONS, check_array
+from regard.shapes import Bool, Float, Tensor
+
+
+@kernels.structure("EncoderPass")
+class _Pass(ctypes.Structure):
+    """`EncoderPass` of regard/kernels/encoder.hpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("sentences", "source", "layers", "heads", "size")),
+        *((name, ctypes.c_int64) for name in ("inner", "norm_first", "activation", "threads")),
+        *((name, ctypes.c_void_p) for name in ("layer", "embedded", "mask", "cosines", "sines")),
+        ("states", ctypes.c_void_p),
+        ("last", Norm),
+        ("scale", ctypes.c_float),
+        ("bytes", ctypes.c_int64 * 6),
+    ]
+
+
+class NativeTransformerEncoder(NativeModule[EncoderWeights]):
+    """Frozen encoder of a Transformer whose layers are computed in C++.
+
+    The states are those of the encoder itself if attention weights are requested, with gradients,
+    autocast or hooks, in training, and for other types and devices."""
+
+    def __init__(self, encoder: TransformerEncoder) -> None:
+        """ValueError for an encoder with a part that has no kernel."""
+        super().__init__()
+        if not encoder_has_kernels(encoder):
+            raise ValueError("encoder: a part has no kernel; use the encoder itself")
+        self.encoder = encoder
+
+    def folded(self) -> nn.Module:
+        """Return a native encoder, for a model that is frozen twice: its encoder is folded
+        first."""
+        encoder: nn.Module = self.encoder
+        return encoder if isinstance(encoder, NativeTransformerEncoder) else self
+
+    def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
+        """Return the embeddings and the states of every layer, the last after the norm."""
+        encoder = self.encoder
+        weights = None
+        if not need_weights and are_unchanged(encoder):
+            weights = self._usable_weights(encoder.layers[0].self_residual.norm.weight)
+        if weights is None:
+            encoded: Encoded = encoder(source, need_weights=need_weights)
+            return encoded
+        embedded = kernels.dense(encoder.embedder(source.inputs, range(source.inputs.size(1))))
+        states = self._states(weights, embedded, source.mask)
+        return Encoded((embedded, *states.unbind()), source.mask)
+
+    def _states(
+        self,
+        weights: EncoderWeights,
+        embedded: Float[Tensor, "batch source size"],
+        mask: Bool[Tensor, "batch source"],
+    ) -> Float[Tensor, "layer batch source size"]:
+        """Return the states of every layer, the last after the norm."""
+        encoder, layer = self.encoder, self.encoder.layers[0]
+        size, num_heads = layer.self_attention.projection.in_features, weights.num_heads
+        batch, source = embedded.shape[:2]
+        check_array("embeddings", embedded, (batch, source, size))
+        check_array("mask", mask, (batch, source), torch.bool)
+        cosines, sines = None, None
+        if isinstance(encoder.embedder.positions, Rotary):
+            like = embedded.new_empty(1, size // num_heads)
+            cosines, sines = encoder.embedder.positions.cosines_and_sines(range(source), like)
+        states = embedded.new_empty(len(encoder.layers), batch, source, size)
+        visible = none_if_full(kernels.dense(mask))
+        addresses, sizes = kernels.places(embedded, visible, cosines, sines, states)
+        problem = _Pass(
+            *(batch, source, len(encoder.layers), num_heads, size, weights.inner),
+            is_exactly(layer.self_residual, PreNorm),
+            ACTIVATIONS.index(cast(FeedForward, layer.feed_forward).activation),
+            torch.get_num_threads(),
+            ctypes.addressof(weights.layers),
+            *addresses,
+            weights.last,
+            weights.scale,
+            (ctypes.sizeof(weights.layers), *sizes),
+        )
+        kernels.call("encode", problem)
+        return states
+
+    def _structures(self) -> EncoderWeights:
+        return EncoderWeights.of(self.encoder)
