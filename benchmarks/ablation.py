@@ -14,14 +14,12 @@ does not pay on this CPU.
 import argparse
 import ctypes
 import json
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from math import comb
 from pathlib import Path
@@ -29,13 +27,9 @@ from statistics import median
 from typing import Any
 from unittest.mock import patch
 
-CAPS = {
-    "avx512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI", "ATEN_CPU_CAPABILITY": "avx512"},
-    "avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
-    "baseline": {"ONEDNN_MAX_CPU_ISA": "SSE41", "ATEN_CPU_CAPABILITY": "default"},
-}
-"""Variables of PyTorch and oneDNN that limit the instruction set."""
-MKL_CAPS = {"avx512": "AVX512", "avx2": "AVX2", "baseline": "SSE4_2"}
+import instruction_sets
+from updates import Setup, setup_of, updates
+
 RECIPES = {
     "lstm": "multi30k-luong",
     "gru": "multi30k-bahdanau",
@@ -44,7 +38,6 @@ RECIPES = {
 SEARCHES = {"greedy 64": (1, 64, 128), "beam 5 of 64": (5, 64, 64), "beam 5 one by one": (5, 1, 16)}
 """Beam, batch and number of sentences."""
 STEPS = 15
-NUM_BATCHES = 4
 WORTH = 1.03
 
 
@@ -107,6 +100,8 @@ def plain_copy(model: Any, dtype: Any = None) -> Any:
 
 FUSED_LOOP = ("decoders.fused_attention", "decoders.fused_lowest", "gnmt.fused_lowest")
 DECODER_STEP = returning("regard.models.transformer.native.suitable.has_kernels", False)
+ENCODER = returning("regard.models.transformer.native.suitable.encoder_has_kernels", False)
+RECURRENT_STEP = returning("regard.models.recurrent.native.suitable.has_kernels", False)
 TRAINING_PARTS = {
     "oneDNN products": returning("regard.linear._suits", False),
     "recurrent scan": without_kernels("regard.layers.recurrent.layers"),
@@ -122,8 +117,12 @@ TRAINING_PARTS = {
 }
 DECODING_PARTS = {
     "frozen weights": lambda: patch("regard.linear.freeze", plain_copy),
-    "panels and decoder step": together(without_kernels("regard.linear"), DECODER_STEP),
+    "panels, encoder and decoder step": together(
+        without_kernels("regard.linear"), ENCODER, DECODER_STEP, RECURRENT_STEP
+    ),
+    "encoder": ENCODER,
     "decoder step": DECODER_STEP,
+    "recurrent step": RECURRENT_STEP,
     "recurrent cells": without_kernels("regard.layers.recurrent.native_cells"),
     "dot attention": without_kernels("regard.attention.dot.native"),
     "additive kernel": without_kernels("regard.attention.fused_additive.backends"),
@@ -136,7 +135,9 @@ USED_BY = {
     "recurrent cells": RECURRENT,
     "fused loop": RECURRENT,
     "additive kernel": frozenset({"gru"}),
+    "encoder": frozenset({"transformer"}),
     "decoder step": frozenset({"transformer"}),
+    "recurrent step": RECURRENT,
 }
 """Families of the parts that are not in every model."""
 
@@ -152,67 +153,6 @@ class Gain:
     median: float
     low: float
     high: float
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What a training would begin with."""
-
-    model: Any
-    batches: Any
-    settings: Any
-
-
-class BeforeTrainingError(Exception):
-    """Ends a training before its first update."""
-
-    def __init__(self, setup: Setup) -> None:
-        super().__init__()
-        self.setup = setup
-
-
-def setup_of(family: str, data: Path) -> Setup:
-    """Return the model, batches and settings of a recipe on Multi30k."""
-    from regard import recipes
-    from regard.pipeline import train as training
-
-    def capture(model: Any, batches: Any, settings: Any, **_: Any) -> None:
-        raise BeforeTrainingError(Setup(model, batches, settings))
-
-    experiment = recipes.load(recipes.find(RECIPES[family]))
-    files = {
-        "path": data / "train.en.gz",
-        "target_path": data / "train.de.gz",
-        "dev_path": data / "val.en.gz",
-        "dev_target_path": data / "val.de.gz",
-    }
-    experiment = replace(experiment, data=replace(experiment.data, **files))
-    with tempfile.TemporaryDirectory() as folder, patch.object(training, "run_loop", capture):
-        try:
-            training.train(experiment, Path(folder) / "run")
-        except BeforeTrainingError as error:
-            return error.setup
-    raise SystemExit(f"{RECIPES[family]}: the training did not begin")
-
-
-def updates(setup: Setup, precision: str) -> Callable[[], None]:
-    """Return a function that changes the weights of a copy of the model with some batches."""
-    from regard.training.loop import forward_and_backward
-    from regard.training.replicas import replica_of
-    from regard.training.schedule import Progress
-
-    model = deepcopy(setup.model).train()
-    settings = replace(setup.settings, precision=precision)
-    replica, adam = replica_of(model, settings.objective, "none"), settings.optimiser.build(model)
-    batches = list(islice(setup.batches.epoch(1), NUM_BATCHES))
-
-    def run() -> None:
-        for number, batch in enumerate(batches, start=1):
-            progress = Progress(update=number, total=1000, epoch=1, ends_epoch=False)
-            forward_and_backward(replica, settings, progress, [batch])
-            settings.optimiser.step(adam, progress)
-
-    return run
 
 
 def searches(setup: Setup, precision: str, name: str) -> Callable[[], None]:
@@ -298,7 +238,7 @@ def works(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any], Ca
     """Yield the name of each computation, its parts, and a function that builds it for a
     precision."""
     for family in options.families:
-        setup = setup_of(family, options.data)
+        setup = setup_of(RECIPES[family], options.data)
         if "training" in options.only:
             parts = used_parts(family, TRAINING_PARTS)
             yield f"{family}, training", parts, lambda p, s=setup: updates(s, p)
@@ -341,21 +281,11 @@ def report(gains: Sequence[Gain]) -> Iterator[str]:
         )
 
 
-def cap(name: str | None) -> None:
-    """Start this program again with a limit on the instruction set, which libraries read when they
-    are loaded."""
-    if name is None or os.environ.get("REGARD_INSTRUCTION_SET") == name:
-        return
-    caps = {**CAPS[name], "MKL_ENABLE_INSTRUCTIONS": MKL_CAPS[name]}
-    environment = {**os.environ, **caps, "REGARD_INSTRUCTION_SET": name}
-    os.execve(sys.executable, [sys.executable, *sys.argv], environment)
-
-
 def main() -> None:
     summary = (__doc__ or "").partition("\n")[0]
     parser = argparse.ArgumentParser(description=summary)
     parser.add_argument("data", type=Path, help="folder of Multi30k")
-    parser.add_argument("--instruction-set", choices=CAPS, help="largest set that is used")
+    instruction_sets.add_option(parser)
     parser.add_argument("--only", nargs="+", default=("training", "decoding"))
     parser.add_argument("--families", nargs="+", choices=RECIPES, default=tuple(RECIPES))
     parser.add_argument("--parts", nargs="+", help="names of parts (default: all)")
@@ -364,7 +294,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="pairs of turns (default: 15)")
     parser.add_argument("--json", type=Path, help="file of the results")
     options = parser.parse_args()
-    cap(options.instruction_set)
+    instruction_sets.restart(options.instruction_set)
     from regard.memory_policy import keep_freed_memory
 
     keep_freed_memory()

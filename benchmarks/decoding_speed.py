@@ -4,8 +4,9 @@
 
 DATA contains Multi30k, English and German. All contestants decode test 2016 in exactly 15 steps, so
 the speed does not depend on the lengths that a model prefers, and untrained weights can be used.
-Contestants take turns on one core. The time to load a model is excluded. For Regard, the cost of
-returning the attention of every kind, layer and head is measured too.
+Contestants take turns on one core, or on as many as --threads. The time to load a model is
+excluded. For Regard, the cost of returning the attention of every kind, layer and head is measured
+too.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import instruction_sets
 from peers.corpus import prepare
 from peers.environments import Environment, MissingError
 from peers.running import Answer, Contestant, Place, do, started
@@ -181,13 +183,22 @@ def main() -> None:
     )
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--work", type=Path, default=WORK, help="folder of the environments")
-    parser.add_argument("--core", type=int, default=0, help="core of all contestants")
+    parser.add_argument("--core", type=int, default=0, help="first core of all contestants")
+    parser.add_argument("--threads", type=int, default=1, help="threads and cores of each")
+    instruction_sets.add_option(parser)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--json", type=Path, help="file of all figures")
     options = parser.parse_args()
     options.work = options.work.resolve()
     text = prepare(options.data, options.work / "corpus")
-    place = Place(text.folder, options.work, options.device, options.core)
+    place = Place(
+        text.folder,
+        options.work,
+        options.device,
+        options.core,
+        options.threads,
+        options.instruction_set,
+    )
     figures = {}
     for row in options.only:
         measured = measure(row, place, options)

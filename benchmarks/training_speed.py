@@ -12,6 +12,11 @@ environment under --work; a peer that cannot be installed is skipped with a mess
 trains only Regard, in float32 and in bfloat16, for this number of epochs, and prints the dev
 losses.
 
+    python benchmarks/training_speed.py DATA --products --instruction-set avx2
+
+compares each update of Regard with its matrix products alone (update_products.py) and with the
+speed of the core: the achieved FLOP/s and their share.
+
     python benchmarks/training_speed.py DATA --device cuda
 
 adds the paper's base Transformer in bfloat16 on generated text, compares it with PyTorch's compiled
@@ -28,10 +33,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import instruction_sets
 import yaml
 from peers.corpus import Corpus, generate, prepare
-from peers.environments import Environment
-from peers.our_recipes import recipe
+from peers.environments import HERE, Environment
+from peers.our_recipes import EQUAL_LENGTHS, recipe
 from peers.running import Answer, Contestant, Place, started
 
 WORK = Path(tempfile.gettempdir()) / "regard-benchmarks"
@@ -61,12 +67,24 @@ def ours(model: str, about: str = "") -> list[Contestant]:
     ]
 
 
+def ours_with_equal_lengths(model: str) -> Contestant:
+    return Contestant("ours, equal lengths", "run_regard", model + EQUAL_LENGTHS)
+
+
 ROWS = {
     "luong": Row(
         "LSTM 256, Luong general",
-        [*peers("luong"), *ours("luong"), *ours("luong-fed", ", fed")],
+        [
+            *peers("luong"),
+            *ours("luong"),
+            ours_with_equal_lengths("luong"),
+            *ours("luong-fed", ", fed"),
+        ],
     ),
-    "bahdanau": Row("LSTM 256, Bahdanau", [*peers("bahdanau"), *ours("bahdanau")]),
+    "bahdanau": Row(
+        "LSTM 256, Bahdanau",
+        [*peers("bahdanau"), *ours("bahdanau"), ours_with_equal_lengths("bahdanau")],
+    ),
     "transformer": Row(
         "Transformer 3+3, 256, 1024, 4 heads",
         [
@@ -74,6 +92,7 @@ ROWS = {
             Contestant("transformers 5.23, Marian", "run_marian", "transformer", MARIAN),
             Contestant(TORCH, "run_torch", "transformer"),
             *ours("transformer"),
+            ours_with_equal_lengths("transformer"),
         ],
     ),
     "base": Row(
@@ -201,6 +220,36 @@ def dev_losses(names: list[str], corpus: Corpus, options: argparse.Namespace) ->
             print(f"{contestant.name:20}" + "".join(f"{loss:9.4f}" for loss in losses), flush=True)
 
 
+def products(names: list[str], corpus: Corpus, options: argparse.Namespace) -> None:
+    """Print the speed of Regard's updates beside that of their matrix products alone."""
+    for name in names:
+        for contestant in filter(is_ours, ROWS[name].contestants):
+            is_slow = options.instruction_set and contestant.precision == "bfloat16"  # emulated
+            if is_slow or not is_chosen(contestant, options.contestants):
+                continue
+            place = place_of(corpus, options)
+            path = place.folder(contestant, "products") / "recipe.yaml"
+            values = recipe(contestant.model, contestant.batch_tokens, corpus.folder)
+            path.write_text(yaml.safe_dump(values), encoding="utf8")
+            print(f"\n{ROWS[name].title}, {contestant.name}", flush=True)
+            command = [sys.executable, str(HERE.parent / "update_products.py"), str(path)]
+            options_of = ["--precision", contestant.precision, "--threads", str(place.threads)]
+            subprocess.run(
+                [*command, *options_of], check=True, env=place.variables, preexec_fn=place.pin
+            )
+
+
+def place_of(corpus: Corpus, options: argparse.Namespace) -> Place:
+    return Place(
+        corpus.folder,
+        options.work,
+        options.device,
+        options.core,
+        options.threads,
+        options.instruction_set,
+    )
+
+
 def is_ours(contestant: Contestant) -> bool:
     return contestant.driver == "run_regard"
 
@@ -216,10 +265,15 @@ def main() -> None:
     parser.add_argument("--warm-up", type=float, default=15, help="seconds of warm-up, not counted")
     parser.add_argument("--turns", type=int, default=3, help="number of turns")
     parser.add_argument("--work", type=Path, default=WORK, help="folder of the environments")
-    parser.add_argument("--core", type=int, default=0, help="core of all contestants")
+    parser.add_argument("--core", type=int, default=0, help="first core of all contestants")
+    parser.add_argument("--threads", type=int, default=1, help="threads and cores of each")
+    instruction_sets.add_option(parser)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument(
         "--dev-loss", type=int, metavar="EPOCHS", help="print dev losses of Regard instead"
+    )
+    parser.add_argument(
+        "--products", action="store_true", help="compare Regard's updates with their products alone"
     )
     parser.add_argument("--json", type=Path, help="file of all figures")
     options = parser.parse_args()
@@ -232,11 +286,13 @@ def main() -> None:
     if options.dev_loss:
         dev_losses([name for name in names if name not in GENERATED], text, options)
         return
+    if options.products:
+        products([name for name in names if name not in GENERATED], text, options)
+        return
     figures = {}
     for name in names:
         read = generate(options.work / "generated") if name in GENERATED else text
-        place = Place(read.folder, options.work, options.device, options.core)
-        measured = measure(ROWS[name], place, options)
+        measured = measure(ROWS[name], place_of(read, options), options)
         table(ROWS[name].title, measured)
         print_utilisation(measured)
         figures[name] = {each.name: each.facts() for each in measured}

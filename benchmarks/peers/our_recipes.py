@@ -56,13 +56,17 @@ MODELS = {
     **{name: transformer(sizes) for name, sizes in contestant.SIZES.items()},
 }
 
+EQUAL_LENGTHS = "-equal-lengths"
+"""Suffix of the name of a model whose batches have sources of equal length, like OpenNMT-py's."""
 
-def recipe(model: str, batch_tokens: int, corpus: Path) -> dict[str, Any]:
+
+def recipe(name: str, batch_tokens: int, corpus: Path) -> dict[str, Any]:
     """Return the recipe for `regard train`. It tokenizes text into the subwords of the peers."""
+    model = name.removesuffix(EQUAL_LENGTHS)
     generated = model == "transformer-base"
     return {
         "format": 2,
-        "about": f"The model {model} of benchmarks/training_speed.py.",
+        "about": f"The model {name} of benchmarks/training_speed.py.",
         "data": {
             "path": str(corpus / "train.en"),
             "target_path": str(corpus / "train.de"),
@@ -73,6 +77,7 @@ def recipe(model: str, batch_tokens: int, corpus: Path) -> dict[str, Any]:
             "test_size": 0,
             # Regard counts the positions of both sides, the peers those of the longer side.
             "batch_tokens": 2 * batch_tokens,
+            "equal_lengths": name.endswith(EQUAL_LENGTHS),
         },
         "model": MODELS[model],
         "training": {

@@ -1,4 +1,4 @@
-"""Start contestants, each in a process of its own on one core, and let them take turns."""
+"""Start contestants, each in a process of its own on the same cores, and let them take turns."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import instruction_sets
 from peers.environments import HERE, Environment, MissingError, last_line
 
 Answer = dict[str, Any]
@@ -30,12 +31,17 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Place:
-    """Corpus, working folder, device and core of the contestants."""
+    """Corpus, working folder, device and cores of the contestants."""
 
     corpus: Path
     work: Path
     device: str
     core: int
+    """The first core."""
+    threads: int = 1
+    """Number of threads, each with a core."""
+    instruction_set: str | None = None
+    """Largest instruction set that the contestants use."""
 
     def folder(self, contestant: Contestant, task: str) -> Path:
         name = f"{contestant.driver}-{contestant.model}-{contestant.precision}-{task}"
@@ -60,13 +66,15 @@ class Place:
 
     @property
     def variables(self) -> dict[str, str]:
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-        return {**os.environ, **threads, "TOKENIZERS_PARALLELISM": "false"}
+        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        threads = dict.fromkeys(names, str(self.threads))
+        limits = instruction_sets.variables(self.instruction_set)
+        return {**os.environ, **threads, **limits, "TOKENIZERS_PARALLELISM": "false"}
 
     def pin(self) -> None:
-        """Run this process on one core only. Call it in a new process."""
+        """Run this process on the given cores only. Call it in a new process."""
         if self.device == "cpu" and hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, {self.core})
+            os.sched_setaffinity(0, range(self.core, self.core + self.threads))
 
 
 @dataclass

@@ -54,10 +54,11 @@ KERNELS = [
     ("training", "transformer", "dot attention", "attend"),
     ("training", "recurrent", "additive kernel", "additive_differentiate"),
     ("decoding", "transformer", "frozen weights", "multiply"),
-    ("decoding", "transformer", "panels and decoder step", "multiply"),
+    ("decoding", "transformer", "panels, encoder and decoder step", "multiply"),
+    ("decoding", "transformer", "encoder", "encode"),
     ("decoding", "transformer", "decoder step", "decoder_step"),
     ("decoding", "recurrent", "recurrent cells", "cell_step"),
-    ("decoding", "recurrent", "additive kernel", "additive_weigh"),
+    ("decoding", "recurrent", "recurrent step", "recurrent_step"),
     ("decoding", "transformer", "candidates", "candidates"),
 ]
 
