@@ -153,7 +153,8 @@ CountAnswer = Literal["class", "number"]
 """Answers of the counting model: the most probable of the counts 0 to max_len, or a number."""
 AttentionScope = Literal["global", "local_m", "local_p"]
 Sampling = Literal["soft", "hard", "straight_through"]
-"""Contexts: the weighted mean of the values, or one sampled value."""
+"""Contexts: the weighted mean of the values, one sampled value, or the value of the highest
+weight."""
 
 # Training and evaluation
 

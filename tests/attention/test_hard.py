@@ -120,6 +120,17 @@ def test_the_straight_through_gradient_is_that_of_the_mean_for_the_weights():
     torch.testing.assert_close(keys.grad, expected[1].grad)
 
 
+def test_hidden_values_have_no_influence_on_straight_through_training():
+    attention = StraightThroughAttention(Attention(ScaledDot())).train()
+    mask = torch.ones(2, 1, 5, dtype=torch.bool)
+    mask[1, :, 3:] = False
+    values = KEYS.clone()
+    expected = attention(QUERIES, attention.prepare(KEYS), values, mask).context
+    values[1, 4] = float("nan")
+    context = attention(QUERIES, attention.prepare(values), values, mask).context
+    assert torch.equal(context, expected)
+
+
 def test_straight_through_attention_learns_which_position_to_attend_to():
     """One of five values is the target; a gradient reaches the score of every position."""
     torch.manual_seed(3)

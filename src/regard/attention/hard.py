@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from regard.attention.attend import Attention, AttentionOutput, Mask
+from regard.attention.hidden import mix
 from regard.attention.masks import mask_tensor
 from regard.attention.scores import PreparedKeys
 from regard.shapes import Bool, Float, Int, Tensor
@@ -85,64 +86,76 @@ class HardAttention(nn.Module):
         weights = cast(Tensor, output.weights)
         if not weights.size(-1):
             return output if need_weights else replace(output, weights=None, scores=None)
-        drawn = self._position(weights)
-        context = self._context(weights, drawn, values)
-        visible = mask_tensor(mask, queries)
-        if visible is not None:
-            context = torch.where(visible.any(dim=-1, keepdim=True), context, 0)
+        drawn = self._draw(weights) if self.training else weights.argmax(dim=-1)
+        context = _values_at(drawn, values, mask_tensor(mask, queries))
         if state is not None:
             context = torch.where(state[..., None], output.context, context)
-            drawn = drawn.masked_fill(state, NOWHERE)
+            drawn = torch.where(state, NOWHERE, drawn)
         output = replace(output, context=context, drawn=drawn)
         return output if need_weights else replace(output, weights=None, scores=None)
 
-    def _context(
-        self,
-        weights: Float[Tensor, "batch target source"],
-        drawn: Int[Tensor, "batch target"],
-        values: Float[Tensor, "batch source value"],
-    ) -> Float[Tensor, "batch target value"]:
-        """Return the values at the drawn positions."""
-        del weights  # without a gradient
-        index = drawn[..., None].expand(*drawn.shape, values.size(-1))
-        return values.expand(len(drawn), -1, -1).gather(1, index)
-
-    def _position(
-        self, weights: Float[Tensor, "batch target source"]
-    ) -> Int[Tensor, "batch target"]:
-        """Return the most probable position of every query. In training draw a position by the
-        weights, or any position if all weights are zero."""
-        if not self.training:
-            return weights.argmax(dim=-1)
+    def _draw(self, weights: Float[Tensor, "batch target source"]) -> Int[Tensor, "batch target"]:
+        """Draw a position for every query by its weights; any position if all weights are zero."""
         flat = weights.detach().flatten(0, 1)
         flat = torch.where(flat.sum(dim=-1, keepdim=True) > 0, flat, torch.ones_like(flat))
         return torch.multinomial(flat, 1).view(weights.shape[:2])
 
 
-class StraightThroughAttention(HardAttention):
-    """Hard attention to the most probable position, also in training. The values get the gradient
-    of the context. The weights get the gradient that they would have if the context were the
-    weighted mean.
+class StraightThroughAttention(nn.Module):
+    """Attention to the most probable position, in training too, called like `Attention`. Its output
+    has the weights, and the positions in `drawn`. Values get the gradient of the context. Weights
+    get the gradient that they would have if the context were the weighted mean.
 
     This gradient is biased, because it ignores the difference between one value and the mean. But
     it has no noise, and the decoder learns from the contexts that it has in evaluation."""
 
+    is_stateful = False
+
     def __init__(self, soft: Attention) -> None:
-        super().__init__(soft, expected=0.0)
+        super().__init__()
+        self.soft = soft
 
-    def _position(
-        self, weights: Float[Tensor, "batch target source"]
-    ) -> Int[Tensor, "batch target"]:
-        return weights.argmax(dim=-1)
+    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> PreparedKeys:
+        """Compute the part of the score that depends on the keys only, once a source."""
+        return self.soft.prepare(keys)
 
-    def _context(
+    def start(self, mask: Bool[Tensor, "batch source"]) -> None:
+        """Return None: this attention has no state."""
+
+    def all_steps_state(self, queries: Float[Tensor, "batch target query"]) -> None:
+        """Return None: this attention has no state."""
+
+    def forward(
         self,
-        weights: Float[Tensor, "batch target source"],
-        drawn: Int[Tensor, "batch target"],
+        queries: Float[Tensor, "batch target query"],
+        prepared: PreparedKeys,
         values: Float[Tensor, "batch source value"],
-    ) -> Float[Tensor, "batch target value"]:
-        """Return the values at these positions, plus zero with the gradient of the mean."""
-        context = super()._context(weights, drawn, values)
-        if not self.training:
-            return context
-        return context + (weights - weights.detach()) @ values.detach()
+        mask: Mask | None = None,
+        state: None = None,
+        *,
+        need_weights: bool = False,
+    ) -> AttentionOutput:
+        """Attend. The context of a query that may attend to nothing is zero."""
+        output = self.soft(queries, prepared, values, mask, state, need_weights=True)
+        weights = cast(Tensor, output.weights)
+        if not weights.size(-1):
+            return output if need_weights else replace(output, weights=None, scores=None)
+        drawn, visible = weights.argmax(dim=-1), mask_tensor(mask, queries)
+        context = _values_at(drawn, values, visible)
+        if self.training:  # plus zero, with the gradient of the mean for the weights
+            context = context + mix(weights - weights.detach(), values.detach(), visible)
+        output = replace(output, context=context, drawn=drawn)
+        return output if need_weights else replace(output, weights=None, scores=None)
+
+
+def _values_at(
+    drawn: Int[Tensor, "batch target"],
+    values: Float[Tensor, "batch source value"],
+    visible: Bool[Tensor, "..."] | None,
+) -> Float[Tensor, "batch target value"]:
+    """Return the value at the position of every query, or zeros if it may attend to nothing."""
+    index = drawn[..., None].expand(*drawn.shape, values.size(-1))
+    context = values.expand(len(drawn), -1, -1).gather(1, index)
+    if visible is None:
+        return context
+    return torch.where(visible.any(dim=-1, keepdim=True), context, 0)

@@ -168,13 +168,13 @@ class RecurrentDecoderConfig:
         for name, value in (("score", needs_all), ("scope", attention.scope)):
             if value not in ("", "global"):
                 raise UserError(
-                    f"{place}.sampling is {sampling}, but {place}.{name} is {value}: hard "
-                    "attention samples by a score of the whole source; change either"
+                    f"{place}.sampling is {sampling}, but {place}.{name} is {value}: attention to "
+                    "one position needs a score of the whole source; change either"
                 )
         if attention.normaliser != "softmax":
             raise UserError(
                 f"{place}.sampling is {sampling}, but {place}.normaliser is "
-                f"{attention.normaliser}: hard attention samples by softmax; change either"
+                f"{attention.normaliser}: attention to one position needs softmax; change either"
             )
 
     @property
