@@ -14,6 +14,7 @@ struct Case {
   Index query_layer, output, feeds;
   bool is_additive, is_masked;
   Index powers;  // of the keys: 0 for none, 1, or 2 for split powers
+  double largeness = 1;  // of the keys
 };
 
 struct Layer {
@@ -49,7 +50,7 @@ struct Problem {
         query(c.is_additive ? c.key : 1, c.size, false, random),
         combined(combined_columns(c), combined_inputs(c), true, random), vector(drawn<float>(random, c.key)),
         embeddings(drawn<float>(random, words * c.embedding)),
-        keys(drawn<float>(random, stored * c.source * c.key)), values(drawn<float>(random, stored * c.source * c.value)),
+        keys(drawn<float>(random, stored * c.source * c.key, c.largeness)), values(drawn<float>(random, stored * c.source * c.value)),
         last_hidden(drawn<float>(random, c.layers * last_rows * c.size, 0.5)),
         last_cell(drawn<float>(random, c.kind == LSTM ? c.layers * last_rows * c.size : 0)),
         last_fed(drawn<float>(random, last_rows * fed_size)), hidden(unknown<float>(c.layers * rows * c.size)),
@@ -283,6 +284,8 @@ int check_recurrent_steps(Random& random) {
     }
   for (Index powers : {0, 1, 2})
     cases.push_back({2, 5, 1, 7, 5, 19, 23, 3, 11, GRU, true, 0, DEEP_OUTPUT, NOTHING_FED, true, true, powers});
+  for (double largeness : {20.0, 60.0, 300.0})  // keys that are out of range, without powers
+    cases.push_back({2, 5, 1, 7, 5, 19, 256, 3, 11, GRU, true, 0, DEEP_OUTPUT, NOTHING_FED, true, true, 0, largeness});
   for (Index size : ODD_SIZES)
     cases.push_back({2, 9, 1, size, size, 37, size, size, size, LSTM, false, 0, TANH_OUTPUT, CONTEXT_FED, false, false, 0});
   for (Index hypotheses : {0, 1, 5})

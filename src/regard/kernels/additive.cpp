@@ -30,13 +30,8 @@ EXPORTED int regard_additive_weigh(const Problem* given, int softmax, float scal
       !holds(weights, bytes, dense(sizeof(float), {problem.batch, problem.target, problem.source})))
     return WRONG_SIZES;
   if (problem.batch * problem.target * problem.source == 0) return 0;
-  Plan plan{};
-  Seen seen;
-  look(problem, plan, seen);
-  std::vector<float> inverse;
-  plan.unit = invert(problem, inverse);
-  plan.inverse = inverse.empty() ? nullptr : inverse.data();
-  for (float number : inverse) plan.largest = std::max(plan.largest, std::fabs(number));
+  PlanArrays arrays;
+  const Plan plan = plan_scores(problem, arrays);
   const Index threads = threads_for(problem);
   // a sentence is one task, or several if there are fewer sentences than threads
   const Index parts = problem.batch >= threads ? 1 : (threads + problem.batch - 1) / problem.batch;
@@ -60,8 +55,8 @@ EXPORTED int regard_additive_differentiate(const Problem* given, const Gradients
     return 0;
   }
   Plan plan{};
-  Seen seen;
-  look(problem, plan, seen);
+  PlanArrays arrays;
+  look(problem, plan, arrays);
   const Index threads = threads_for(problem);
   if (!gradients->keys && problem.powers && problem.target < FEW_QUERIES) {
     const Index target = problem.target;

@@ -33,20 +33,22 @@ float invert(const Problem& problem, std::vector<float>& inverse) {
   return float(unit * smaller);
 }
 
-/// Spans of the rows of the mask, and the keys visible to any query of a sentence.
-struct Seen {
+/// Arrays of a plan: spans of the rows of the mask, the keys visible to any query of a sentence, and unit / v.
+struct PlanArrays {
   std::vector<Span> spans;
-  std::vector<std::uint8_t> keys;
+  std::vector<std::uint8_t> seen;
+  std::vector<float> inverse;
 };
 
-void look(const Problem& problem, Plan& plan, Seen& seen) {
+/// Set the spans and the visible keys of a plan.
+void look(const Problem& problem, Plan& plan, PlanArrays& arrays) {
   if (!problem.mask) return;
   const Index sentences = problem.mask_batch ? problem.batch : 1;
   const Index rows = problem.mask_row ? problem.target : 1;
-  seen.spans.resize(sentences * rows);
-  seen.keys.assign(sentences * problem.source, 0);
+  arrays.spans.resize(sentences * rows);
+  arrays.seen.assign(sentences * problem.source, 0);
   for (Index sentence = 0; sentence < sentences; ++sentence) {
-    std::uint8_t* keys = seen.keys.data() + sentence * problem.source;
+    std::uint8_t* keys = arrays.seen.data() + sentence * problem.source;
     for (Index row = 0; row < rows; ++row) {
       const std::uint8_t* mask =
           problem.mask + sentence * problem.mask_batch + row * problem.mask_row;
@@ -54,15 +56,25 @@ void look(const Problem& problem, Plan& plan, Seen& seen) {
       while (first < end && !mask[first]) ++first;
       while (end > first && !mask[end - 1]) --end;
       if (first == end) first = end = 0;
-      seen.spans[sentence * rows + row] = {std::int32_t(first), std::int32_t(end)};
+      arrays.spans[sentence * rows + row] = {std::int32_t(first), std::int32_t(end)};
       for (Index j = first; j < end; ++j) keys[j] |= mask[j];
     }
   }
-  plan.spans = seen.spans.data();
+  plan.spans = arrays.spans.data();
   plan.span_batch = problem.mask_batch ? rows : 0;
   plan.span_row = problem.mask_row ? 1 : 0;
-  plan.seen = seen.keys.data();
+  plan.seen = arrays.seen.data();
   plan.seen_batch = problem.mask_batch ? problem.source : 0;
+}
+
+/// Return the plan of the scores of all sentences, which refers to `arrays`.
+Plan plan_scores(const Problem& problem, PlanArrays& arrays) {
+  Plan plan{};
+  look(problem, plan, arrays);
+  plan.unit = invert(problem, arrays.inverse);
+  plan.inverse = arrays.inverse.empty() ? nullptr : arrays.inverse.data();
+  for (float number : arrays.inverse) plan.largest = std::max(plan.largest, std::fabs(number));
+  return plan;
 }
 
 }  // namespace

@@ -145,12 +145,8 @@ class Step {
     all.mask_batch = s_.source;
     all.powers = s_.powers;
     all.is_split = s_.is_split;
-    Plan plan{};
-    Seen seen;
-    look(all, plan, seen);
-    std::vector<float> inverse;
-    plan.unit = invert(all, inverse);
-    plan.inverse = inverse.empty() ? nullptr : inverse.data();
+    PlanArrays arrays;
+    const Plan plan = plan_scores(all, arrays);
     float total = 0;
     for (Index i = 0; i < s_.key; ++i) total += s_.vector[i];
     float* const weights = s_.weights ? s_.weights : weights_;
