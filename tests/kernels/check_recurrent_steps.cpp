@@ -198,6 +198,46 @@ struct Right {
 
 int run(const RecurrentStep& step) { return regard_recurrent_step(&step); }
 
+/// Refuse a step in which the number of multiplications exceeds an Index, though each array has a possible
+/// size. `set` changes the sizes. Arrays that are read before the step is refused have 16 rows.
+template <typename Set>
+void must_refuse_many_multiplications(const RecurrentStep& right, const Set& set) {
+  std::vector<Index> numbers(16);
+  RecurrentLayer layer = right.layer[0];
+  RecurrentStep wrong = right;
+  wrong.sentences = Index(numbers.size());
+  wrong.hypotheses = wrong.layers = wrong.stored = wrong.last_rows = wrong.words = 1;
+  wrong.query_layer = 0;
+  wrong.output = STATE_OUTPUT;
+  wrong.feeds = NOTHING_FED;
+  wrong.layer = &layer;
+  wrong.tokens = wrong.entries = wrong.parents = numbers.data();
+  for (Index& size : wrong.bytes) size = INT64_MAX;
+  set(wrong);
+  wrong.features = wrong.size;
+  const Index gates = NUM_GATES[wrong.kind] * wrong.size;
+  const auto claim = [](Packed& weight, Index columns, Index inner) {
+    weight.columns = columns;
+    weight.inner = inner;
+    weight.bytes[0] = weight.bytes[2] = INT64_MAX;
+  };
+  claim(layer.input, gates, wrong.embedding + (wrong.attends_first ? wrong.value : 0));
+  claim(layer.recurrent, gates, wrong.size);
+  claim(wrong.query, wrong.key, wrong.size);
+  must_refuse(run(wrong));
+}
+
+void must_refuse_overflow(const Problem& p) {
+  must_refuse_many_multiplications(p.step, [](RecurrentStep& wrong) {  // of a product
+    wrong.size = wrong.key = (Index(1) << 29) - 1;
+  });
+  if (p.c.is_additive)
+    must_refuse_many_multiplications(p.step, [](RecurrentStep& wrong) {  // of attention
+      wrong.source = wrong.key = wrong.value = Index(1) << 30;
+      wrong.is_split = 0;
+    });
+}
+
 void must_refuse_wrong_arrays(Problem& p) {
   const RecurrentStep right = p.step;
   must_refuse_wrong(right,
@@ -224,6 +264,7 @@ void must_refuse_wrong_arrays(Problem& p) {
   refuse_number(p.tokens, p.words);
   refuse_number(p.entries, p.stored);
   refuse_number(p.parents, p.last_rows);
+  must_refuse_overflow(p);
   for (Packed RecurrentLayer::*weight : {&RecurrentLayer::input, &RecurrentLayer::recurrent})
     must_refuse_wrong_weight(p.structures.back().*weight, [&](const Packed& wrong) {
       const Packed saved = p.structures.back().*weight;

@@ -202,6 +202,35 @@ struct Right {
 
 int run(const DecoderStep& step) { return regard_decoder_step(&step); }
 
+/// Refuse a step in which the number of multiplications of a product exceeds an Index, though each array has a
+/// possible size.
+void must_refuse_many_multiplications(const DecoderStep& right) {
+  std::vector<Index> numbers(16);
+  DecoderLayer layer = right.layer[0];
+  DecoderStep wrong = right;
+  wrong.sentences = Index(numbers.size());
+  wrong.hypotheses = wrong.layers = wrong.heads = wrong.stored = wrong.positions = wrong.capacity = 1;
+  wrong.filled = wrong.source = 0;
+  wrong.size = wrong.inner = Index(1) << 29;
+  wrong.layer = &layer;
+  wrong.entries = wrong.slots = numbers.data();
+  wrong.cosines = wrong.sines = nullptr;
+  wrong.last = {};
+  for (Index& size : wrong.bytes) size = INT64_MAX;
+  for (Packed DecoderLayer::*weight :
+       {&DecoderLayer::projection, &DecoderLayer::self_output, &DecoderLayer::query, &DecoderLayer::cross_output,
+        &DecoderLayer::inner, &DecoderLayer::outer}) {
+    Packed& claimed = layer.*weight;
+    claimed.columns = weight == &DecoderLayer::projection ? 3 * wrong.size : wrong.size;
+    claimed.inner = wrong.size;
+    claimed.bytes[0] = claimed.bytes[2] = INT64_MAX;
+  }
+  for (Norm DecoderLayer::*norm :
+       {&DecoderLayer::self_norm, &DecoderLayer::cross_norm, &DecoderLayer::feed_forward_norm})
+    (layer.*norm).bytes[0] = (layer.*norm).bytes[1] = INT64_MAX;
+  must_refuse(run(wrong));
+}
+
 void must_refuse_wrong_arrays(Problem& p) {
   const DecoderStep right = p.step;
   must_refuse_wrong(right,
@@ -240,6 +269,7 @@ void must_refuse_wrong_arrays(Problem& p) {
   for (Norm DecoderLayer::*norm :
        {&DecoderLayer::self_norm, &DecoderLayer::cross_norm, &DecoderLayer::feed_forward_norm})
     must_refuse_wrong_norm(p.structures.back().*norm, [&] { return run(right); });
+  must_refuse_many_multiplications(right);
   DecoderStep wrong = right;
   wrong.last = {p.last.weight.data(), nullptr, 0, {bytes(p.last.weight), 0}};
   must_refuse(run(wrong));

@@ -71,7 +71,9 @@ inline bool fits(const RecurrentStep& s) {
   if (s.query_layer < 0 || s.query_layer >= s.layers || (!s.is_additive && s.key != s.size)) return false;
   if (s.feeds < NOTHING_FED || s.feeds > FEATURES_FED || (s.attends_first && s.feeds != NOTHING_FED)) return false;
   if (s.scores && !s.weights) return false;
-  if (!has_arrays(s) || dense(sizeof(float), {rows, 8, s.size + input_size(s) + s.features}) < 0) return false;
+  const Index numbers = s.size + input_size(s) + s.key + s.value + s.features;
+  if (!has_arrays(s) || dense(1, {rows, s.source, s.key + s.value}) < 0) return false;
+  if (dense(sizeof(float), {rows, 8, numbers, numbers}) < 0) return false;
   return fits_layers(s) && fits_output(s) && are_below(s.tokens, rows, s.words) &&
          are_below(s.entries, s.sentences, s.stored) && are_below(s.parents, rows, s.last_rows);
 }

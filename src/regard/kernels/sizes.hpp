@@ -242,7 +242,8 @@ inline bool fits(const DecoderStep& s) {
     return false;
   if (s.size == 0 || s.heads == 0 || s.size % s.heads || s.filled + s.hypotheses > s.capacity) return false;
   const Index rows = s.sentences * s.hypotheses, seen = s.positions > s.source ? s.positions : s.source;
-  if (!has_arrays(s) || dense(1, {rows, seen, s.size}) < 0 || !is_activation(s.activation)) return false;
+  if (!has_arrays(s) || !is_activation(s.activation) || dense(1, {rows, seen, s.size}) < 0) return false;
+  if (dense(sizeof(float), {rows, 8, s.size + s.inner, s.size}) < 0) return false;
   if (!s.cosines != !s.sines || (s.cosines && s.size / s.heads % 2)) return false;
   if (s.last.weight && !fits(s.last, s.size)) return false;
   for (Index i = 0; i < s.layers; ++i)
