@@ -15,9 +15,8 @@
 
 namespace {
 
-constexpr Index ROWS_OF_GROUP = 256;      // so many that reading the weights takes little of the time
-constexpr Index QUERIES_OF_TASK = 128;    // of a head, which limits the room of attention
-constexpr Index WORTH_SHARING = 1 << 20;  // multiplications that take longer than waking a thread
+constexpr Index ROWS_OF_GROUP = 256;    // enough for reading the weights to take little of the time
+constexpr Index QUERIES_OF_TASK = 128;  // of a head, which limits the room of attention
 
 /// Real positions of all sentences. A sentence has the rows from `first[i]` to before `first[i + 1]`.
 struct Positions {
@@ -86,7 +85,7 @@ class Layers : Sublayers {
     load();
     for (Index i = 0; i < pass_.layers; ++i) {
       const EncoderLayer& layer = pass_.layer[i];
-      multiply(layer.projection, before(layer.self_norm), projected_);
+      multiply_(layer.projection, before(layer.self_norm), projected_);
       if (pass_.cosines) rotate();
       attend();
       after(layer.self_norm, layer.output, normed_);

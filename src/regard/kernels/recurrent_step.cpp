@@ -7,12 +7,11 @@
 #include <cstring>
 
 #include "additive_plan.hpp"
+#include "multiply.hpp"
 #include "recurrent_sizes.hpp"
 #include "threads.hpp"
 
 namespace {
-
-constexpr Index WORTH_SHARING = 1 << 20;  // numbers that take longer than waking a thread
 
 /// Vectors of which one is copied to each row: that with the row's number, or with a number by row.
 struct Vectors {
@@ -35,8 +34,8 @@ void join(std::initializer_list<Vectors> parts, Index rows, float* to) {
 class Step {
  public:
   explicit Step(const RecurrentStep& step)
-      : s_(step), rows_(step.sentences * step.hypotheses), gates_(NUM_GATES[step.kind] * step.size),
-        states_(step.layers * rows_ * step.size), inputs_(input_size(step)),
+      : s_(step), rows_(step.sentences * step.hypotheses), multiply_{rows_, step.threads},
+        gates_(NUM_GATES[step.kind] * step.size), states_(step.layers * rows_ * step.size), inputs_(input_size(step)),
         room_(2 * states_ + rows_ * (2 * gates_ + joined() + step.key + 2 * step.features + step.source)),
         last_hidden_(room_.numbers()), last_cell_(last_hidden_ + states_),
         input_gates_(last_cell_ + states_), recurrent_gates_(input_gates_ + rows_ * gates_),
@@ -62,11 +61,6 @@ class Step {
     return inputs_ > output ? inputs_ : output;
   }
 
-  void multiply(const Packed& weight, const float* x, float* y, Index activation = NONE,
-                const float* z = nullptr) const {
-    multiply_packed({&weight, x, y, z, rows_, weight.inner, activation, s_.threads, {}});
-  }
-
   /// Copy the states of the parents.
   void take_states() const {
     for (Index i = 0; i < s_.layers; ++i) {
@@ -79,8 +73,8 @@ class Step {
   /// Compute the states of a layer, and return them.
   const float* layer(Index i, const float* below) const {
     const Index place = i * rows_ * s_.size;
-    multiply(s_.layer[i].input, below, input_gates_);
-    multiply(s_.layer[i].recurrent, last_hidden_ + place, recurrent_gates_);
+    multiply_(s_.layer[i].input, below, input_gates_);
+    multiply_(s_.layer[i].recurrent, last_hidden_ + place, recurrent_gates_);
     CellStep cells{};
     cells.kind = s_.kind;
     cells.rows = rows_;
@@ -99,15 +93,16 @@ class Step {
   void attend(const float* states) const {
     const float* queries = states + s_.query_layer * rows_ * s_.size;
     if (!s_.is_additive) return attend_by_dots(queries);
-    multiply(s_.query, queries, queries_);
+    multiply_(s_.query, queries, queries_);
     attend_by_sums();
   }
 
   /// Call work(sentence, number of its memory, its first row, room) for every sentence.
   template <typename Work>
   void by_sentence(Index room, const Work& work) const {
-    const Index numbers = rows_ * s_.source * (s_.key + s_.value);
-    share_out(s_.sentences, room, numbers < WORTH_SHARING ? 1 : s_.threads, [&](Index sentence, float* own) {
+    const Index multiplications = rows_ * s_.source * (s_.key + s_.value);
+    const Index threads = multiplications < WORTH_SHARING ? 1 : s_.threads;
+    share_out(s_.sentences, room, threads, [&](Index sentence, float* own) {
       work(s_.entries[sentence], sentence * s_.hypotheses, own);
     });
   }
@@ -186,15 +181,15 @@ class Step {
       case LINEAR_OUTPUT: return join({context, state}, rows_, s_.result);
       case TANH_OUTPUT:
         join({context, state}, rows_, joined_);
-        return multiply(s_.combined, joined_, s_.result, TANH);
+        return multiply_(s_.combined, joined_, s_.result, TANH);
       case DEEP_OUTPUT:
         join({state, token, context}, rows_, joined_);
-        multiply(s_.combined, joined_, pairs_);
+        multiply_(s_.combined, joined_, pairs_);
         return take_larger_of_pairs();
       case SUMMED_OUTPUT:
         join({token}, rows_, s_.result);
         join({state, context}, rows_, joined_);
-        return multiply(s_.combined, joined_, s_.result, NONE, s_.result);
+        return multiply_(s_.combined, joined_, s_.result, NONE, s_.result);
     }
   }
 
@@ -206,7 +201,9 @@ class Step {
   }
 
   const RecurrentStep& s_;
-  const Index rows_, gates_, states_, inputs_;
+  const Index rows_;
+  const Multiply multiply_;
+  const Index gates_, states_, inputs_;
   const Room room_;
   float *const last_hidden_, *const last_cell_, *const input_gates_, *const recurrent_gates_, *const joined_,
       *const queries_, *const pairs_, *const weights_;

@@ -25,8 +25,8 @@ struct RecurrentStep {
   const float* vector;      // key: v of additive scores
   const float* embeddings;  // words x embedding
   const Index* tokens;      // rows
-  const Index* entries;     // of each sentence, its number among the stored ones
-  const Index* parents;     // rows: of each, its number among the last rows
+  const Index* entries;     // sentences: the number of each among the stored ones
+  const Index* parents;     // rows: the number of the row of the last step that each extends
   const float* keys;        // stored x source x key
   const float* values;      // stored x source x value
   const float* powers;      // of the keys of additive scores, as in `Problem`; or null

@@ -13,7 +13,6 @@
 
 namespace {
 
-constexpr Index WORTH_SHARING = 1 << 20;  // multiplications that take longer than waking a thread
 constexpr Index PANELS_OF_TASK = 8;
 
 bool is_small(const Product& p) {
@@ -44,11 +43,6 @@ void multiply_integers(const Product& product) {
   });
 }
 
-void multiply_all(const Product& product) {
-  if (product.weight->integers) return multiply_integers(product);
-  by_panels(product, [&](Index first, Index end) { in_use().multiply(product, first, end); });
-}
-
 /// The arrays of a step, in rows of its room.
 class Layers : Sublayers {
  public:
@@ -60,11 +54,11 @@ class Layers : Sublayers {
   void run() const {
     for (Index i = 0; i < step_.layers; ++i) {
       const DecoderLayer& layer = step_.layer[i];
-      multiply(layer.projection, before(layer.self_norm), projected_);
+      multiply_(layer.projection, before(layer.self_norm), projected_);
       append(i);
       attend_to_tokens(i);
       after(layer.self_norm, layer.self_output, normed_);
-      multiply(layer.query, before(layer.cross_norm), projected_);
+      multiply_(layer.query, before(layer.cross_norm), projected_);
       attend_to_source(i);
       after(layer.cross_norm, layer.cross_output, normed_);
       feed_forward(layer.feed_forward_norm, layer.inner, layer.outer, hidden_);
@@ -149,7 +143,10 @@ class Layers : Sublayers {
 
 }  // namespace
 
-void multiply_packed(const Product& product) { multiply_all(product); }
+void multiply_packed(const Product& product) {
+  if (product.weight->integers) return multiply_integers(product);
+  by_panels(product, [&](Index first, Index end) { in_use().multiply(product, first, end); });
+}
 
 EXPORTED int regard_pack(const float* weight, Index bytes, const Packed* packed) {
   if (packed->integers || !fits(*packed) || !holds(weight, bytes, dense(sizeof(float), {packed->columns, packed->inner})))
@@ -160,7 +157,7 @@ EXPORTED int regard_pack(const float* weight, Index bytes, const Packed* packed)
 
 EXPORTED int regard_multiply(const Product* product) try {
   if (!fits(*product)) return WRONG_SIZES;
-  multiply_all(*product);
+  multiply_packed(*product);
   return 0;
 } catch (const std::bad_alloc&) {
   return OUT_OF_MEMORY;

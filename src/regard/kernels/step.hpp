@@ -80,6 +80,3 @@ struct DecoderStep {
   float self_scale, cross_scale;
   Index bytes[12];  // of each array from `layer` to `cross`; 0 for null
 };
-
-/// All rows and panels of a product, on several threads if this is faster.
-void multiply_packed(const Product&);

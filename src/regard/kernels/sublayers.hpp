@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels.hpp"
+#include "multiply.hpp"
 
 namespace {
 
@@ -13,10 +14,11 @@ class Sublayers {
   const Index rows_, size_;
   const bool norm_first_;
   const Index activation_, threads_;
+  const Multiply multiply_;
 
   Sublayers(float* states, float* normed, Index rows, Index size, Index norm_first, Index activation, Index threads)
       : states_(states), normed_(normed), rows_(rows), size_(size), norm_first_(norm_first != 0),
-        activation_(activation), threads_(threads) {}
+        activation_(activation), threads_(threads), multiply_{rows, threads} {}
 
   /// Input of a sublayer.
   const float* before(const Norm& norm) const {
@@ -27,18 +29,13 @@ class Sublayers {
 
   /// Add the output of a sublayer to the states.
   void after(const Norm& norm, const Packed& weight, const float* inputs) const {
-    multiply(weight, inputs, states_, NONE, states_);
+    multiply_(weight, inputs, states_, NONE, states_);
     if (!norm_first_) normalise(norm, states_, states_);
-  }
-
-  void multiply(const Packed& weight, const float* x, float* y, Index activation = NONE,
-                const float* z = nullptr) const {
-    multiply_packed({&weight, x, y, z, rows_, weight.inner, activation, threads_, {}});
   }
 
   /// y = y + W2 activation(W1 norm(y)), or the norm of the sum. Room: rows x inner.
   void feed_forward(const Norm& norm, const Packed& inner, const Packed& outer, float* hidden) const {
-    multiply(inner, before(norm), hidden, activation_);
+    multiply_(inner, before(norm), hidden, activation_);
     after(norm, outer, hidden);
   }
 
