@@ -14,14 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from regard import kernels
-from regard.panels import (
-    ActivationName,
-    PanelsStructure,
-    aligned,
-    check_matrix,
-    multiply,
-    num_panels,
-)
+from regard.panels import PackedMatrix, PanelsStructure, aligned, check_matrix, num_panels
 from regard.shapes import Float, Int, Tensor
 
 LARGEST = 127
@@ -34,16 +27,15 @@ TOGETHER = 4
 
 
 @dataclass(frozen=True)
-class IntegerPanels:
-    """Weight "column inner" as integers in panels of one instruction set."""
+class IntegerPanels(PackedMatrix):
+    """Weight "column inner" as integers in panels of one instruction set.
+
+    A product quantises its inputs. A row of inputs with NaN or infinity becomes NaN."""
 
     numbers: Int[Tensor, "_"]
     scales: Float[Tensor, "column"]
     totals: Float[Tensor, "column"]
     """Sum of each column, as quantised."""
-    columns: int
-    inner: int
-    lanes: int
 
     @classmethod
     def of(cls, weight: Float[Tensor, "column inner"]) -> IntegerPanels:
@@ -69,7 +61,7 @@ class IntegerPanels:
         numbers = aligned(matrix.numel() // TOGETHER).view(torch.int8)
         numbers.view(panels, groups, panel, TOGETHER).copy_(matrix.transpose(1, 2))
         totals = integers.sum(dim=1, dtype=torch.float32) * scales
-        return cls(numbers, scales, totals, columns, inner, kernels.lanes())
+        return cls(columns, inner, kernels.lanes(), numbers, scales, totals)
 
     def integers(self) -> Int[Tensor, "column inner"]:
         """Return the integers as a plain matrix."""
@@ -90,18 +82,6 @@ class IntegerPanels:
         """Return addresses and sizes, for a kernel. The arrays and the bias must outlive it."""
         addresses, sizes = kernels.places(None, self.numbers, bias, self.scales, self.totals)
         return PanelsStructure(*addresses, self.columns, self.inner, self.lanes, sizes)
-
-    def product(
-        self,
-        inputs: Float[Tensor, "*batch inner"],
-        bias: Float[Tensor, "column"] | None = None,
-        activation: ActivationName = "none",
-        add: Float[Tensor, "*batch column"] | None = None,
-    ) -> Float[Tensor, "*batch column"]:
-        """Return activation(inputs @ weight.T + bias) + add of quantised inputs, without gradients.
-        A row with NaN or infinity becomes NaN. ValueError for shapes, types or devices that do not
-        fit, and for panels of another instruction set."""
-        return multiply(self, inputs, bias, activation, add)
 
 
 def quantised(

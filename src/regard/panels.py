@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import torch
 
@@ -47,25 +48,23 @@ class _Product(ctypes.Structure):
     ]
 
 
-@runtime_checkable
-class PackedMatrix(Protocol):
+@dataclass(frozen=True)
+class PackedMatrix(ABC):
     """Weight "column inner" in the memory layout of a product, for one instruction set."""
 
-    @property
-    def columns(self) -> int: ...
+    columns: int
+    inner: int
+    lanes: int
 
-    @property
-    def inner(self) -> int: ...
-
-    @property
-    def lanes(self) -> int: ...
-
+    @abstractmethod
     def plain(self) -> Float[Tensor, "column inner"]:
         """Return the weight as a plain matrix."""
 
+    @abstractmethod
     def repacked(self) -> PackedMatrix:
         """Return the weight in the layout of the instruction set in use."""
 
+    @abstractmethod
     def structure(self, bias: Float[Tensor, "column"] | None) -> PanelsStructure:
         """Return addresses and sizes, for a kernel. The arrays and the bias must outlive it."""
 
@@ -76,17 +75,45 @@ class PackedMatrix(Protocol):
         activation: ActivationName = "none",
         add: Float[Tensor, "*batch column"] | None = None,
     ) -> Float[Tensor, "*batch column"]:
-        """Return activation(inputs @ weight.T + bias) + add, without gradients."""
+        """Return activation(inputs @ weight.T + bias) + add, without gradients. ValueError for
+        shapes, types or devices that do not fit, and for panels of another instruction set."""
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation: expected one of {ACTIVATIONS}, got {activation!r}")
+        if self.lanes != kernels.lanes():
+            raise ValueError(
+                f"panels of {self.lanes} lanes: the instruction set in use has {kernels.lanes()}; "
+                "pack the weight again"
+            )
+        shape = (*inputs.shape[:-1], self.columns)
+        check_array("inputs", inputs, (*inputs.shape[:-1], self.inner))
+        rows = kernels.dense(inputs).view(math.prod(inputs.shape[:-1]), self.inner)
+        if bias is not None:
+            check_array("bias", bias, (self.columns,))
+            bias = kernels.dense(bias)
+        if add is not None:
+            check_array("add", add, shape)
+            add = kernels.dense(add)
+        output = rows.new_empty(shape)
+        weight = self.structure(bias)
+        addresses, sizes = kernels.places(rows, output, add)
+        problem = _Product(
+            ctypes.addressof(weight),
+            *addresses,
+            len(rows),
+            self.inner,
+            ACTIVATIONS.index(activation),
+            torch.get_num_threads(),
+            sizes,
+        )
+        kernels.call("multiply", problem)
+        return output
 
 
 @dataclass(frozen=True)
-class Panels:
+class Panels(PackedMatrix):
     """Weight "column inner" in panels of one instruction set."""
 
     numbers: Float[Tensor, "_"]
-    columns: int
-    inner: int
-    lanes: int
 
     @classmethod
     def of(cls, weight: Float[Tensor, "column inner"]) -> Panels:
@@ -97,7 +124,7 @@ class Panels:
         columns, inner = weight.shape
         panel = 2 * kernels.lanes()
         numbers = aligned(num_panels(columns, panel) * panel * inner)
-        panels = cls(numbers, columns, inner, kernels.lanes())
+        panels = cls(columns, inner, kernels.lanes(), numbers)
         kernels.call("pack", kernels.place(weight), weight.nbytes, panels.structure(None))
         return panels
 
@@ -115,57 +142,6 @@ class Panels:
         """Return addresses and sizes, for a kernel. The panels and the bias must outlive it."""
         addresses, sizes = kernels.places(self.numbers, None, bias, None, None)
         return PanelsStructure(*addresses, self.columns, self.inner, self.lanes, sizes)
-
-    def product(
-        self,
-        inputs: Float[Tensor, "*batch inner"],
-        bias: Float[Tensor, "column"] | None = None,
-        activation: ActivationName = "none",
-        add: Float[Tensor, "*batch column"] | None = None,
-    ) -> Float[Tensor, "*batch column"]:
-        """Return activation(inputs @ weight.T + bias) + add, without gradients. ValueError for
-        shapes, types or devices that do not fit, and for panels of another instruction set."""
-        return multiply(self, inputs, bias, activation, add)
-
-
-def multiply(
-    matrix: PackedMatrix,
-    inputs: Float[Tensor, "*batch inner"],
-    bias: Float[Tensor, "column"] | None,
-    activation: ActivationName,
-    add: Float[Tensor, "*batch column"] | None,
-) -> Float[Tensor, "*batch column"]:
-    """Return `matrix.product` of these arguments. ValueError as there."""
-    if activation not in ACTIVATIONS:
-        raise ValueError(f"activation: expected one of {ACTIVATIONS}, got {activation!r}")
-    if matrix.lanes != kernels.lanes():
-        raise ValueError(
-            f"panels of {matrix.lanes} lanes: the instruction set in use has {kernels.lanes()}; "
-            "pack the weight again"
-        )
-    shape = (*inputs.shape[:-1], matrix.columns)
-    check_array("inputs", inputs, (*inputs.shape[:-1], matrix.inner))
-    rows = kernels.dense(inputs).view(math.prod(inputs.shape[:-1]), matrix.inner)
-    if bias is not None:
-        check_array("bias", bias, (matrix.columns,))
-        bias = kernels.dense(bias)
-    if add is not None:
-        check_array("add", add, shape)
-        add = kernels.dense(add)
-    output = rows.new_empty(shape)
-    weight = matrix.structure(bias)
-    addresses, sizes = kernels.places(rows, output, add)
-    problem = _Product(
-        ctypes.addressof(weight),
-        *addresses,
-        len(rows),
-        matrix.inner,
-        ACTIVATIONS.index(activation),
-        torch.get_num_threads(),
-        sizes,
-    )
-    kernels.call("multiply", problem)
-    return output
 
 
 def check_matrix(weight: Tensor) -> None:
