@@ -159,9 +159,9 @@ def replaced(text: str, rows: list[str]) -> str:
     is_limited = LIMITED in rows[0]
     keys = {tuple(row.split("\t")[:3]) for row in rows}
     header, *lines = text.splitlines()
-    found = [line for line in lines if tuple(line.split("\t")[:3]) in keys]
+    former = [line for line in lines if tuple(line.split("\t")[:3]) in keys]
     if is_limited:
-        fixed = {tuple(line.split("\t")[:3]) for line in found if LIMITED not in line}
+        fixed = {tuple(line.split("\t")[:3]) for line in former if LIMITED not in line}
         rows = [row for row in rows if tuple(row.split("\t")[:3]) not in fixed]
         keys -= fixed
     others = [line for line in lines if tuple(line.split("\t")[:3]) not in keys]

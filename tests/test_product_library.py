@@ -135,13 +135,13 @@ def test_both_libraries_compute_the_product_of_float64(name, library, calls):
     grad_output = torch.randn(rows, columns)
     with using({**dict.fromkeys(SHAPE_CLASSES, "mkl"), name: library}):
         if "gradient" in name:
-            found, expected = (
+            result, expected = (
                 weight_gradient(grad_output, inputs),
                 grad_output.double().T @ inputs.double(),
             )
         else:
-            found, expected = linear(inputs, weight), inputs.double() @ weight.double().T
-    torch.testing.assert_close(found, expected.float(), rtol=1e-5, atol=3e-4)
+            result, expected = linear(inputs, weight), inputs.double() @ weight.double().T
+    torch.testing.assert_close(result, expected.float(), rtol=1e-5, atol=3e-4)
     assert len(calls) == (library == "onednn")
 
 
@@ -150,9 +150,9 @@ def test_both_libraries_compute_the_product_of_float64(name, library, calls):
 def test_batches_of_products_use_the_library_of_their_class(library, calls):
     left, right = torch.randn(3, 131, 257), torch.randn(3, 257, 521)
     with using({"many_rows": library}):
-        found = batch_matmul(left, right)
+        result = batch_matmul(left, right)
     torch.testing.assert_close(
-        found, (left.double() @ right.double()).float(), rtol=1e-5, atol=3e-4
+        result, (left.double() @ right.double()).float(), rtol=1e-5, atol=3e-4
     )
     assert len(calls) == 3 * (library == "onednn")
 

@@ -97,8 +97,8 @@ def choice(vendor: str, instructions: str) -> dict[ShapeClass, ProductLibrary]:
     """Return the library of each class on a CPU. The rows of the table for the instruction set
     `any` hold for those that have no rows; oneDNN computes the classes without a row."""
     rows = table()
-    found = rows.get((vendor, instructions), rows.get((vendor, "any"), {}))
-    return {**ONEDNN, **found}
+    libraries = rows.get((vendor, instructions), rows.get((vendor, "any"), {}))
+    return {**ONEDNN, **libraries}
 
 
 @cache

@@ -67,7 +67,7 @@ struct DecoderStep {
   float* states;         // rows x size: embeddings, then features
   float* cache;          // layers x 2 x stored x capacity x size: keys and values of the tokens
   const float* memory;   // layers x 2 x stored x source x size: keys and values of the source
-  const Index* entries;  // of each sentence, its number among the stored ones; each number once
+  const Index* entries;  // sentences: the number of each among the stored ones; each number once
   const Index* slots;    // rows x positions: cache positions that a hypothesis attends to
   const std::uint8_t* mask;  // stored x source: positions to attend to, or null
   const float* cosines;  // of a head's numbers at this position, or null: no rotation

@@ -102,9 +102,9 @@ def _settings(layer: EncoderLayer | DecoderLayer) -> tuple[object, ...]:
     """Settings that all layers must share."""
     feed_forward, heads = cast(FeedForward, layer.feed_forward), _heads(layer)
     return (
-        *(each.num_heads for each in heads),
-        *(type(each.attention.score) for each in heads),
-        *(cast(Softmax, each.attention.normaliser).temperature for each in heads),
+        *(part.num_heads for part in heads),
+        *(type(part.attention.score) for part in heads),
+        *(cast(Softmax, part.attention.normaliser).temperature for part in heads),
         feed_forward.activation,
         feed_forward.inner.out_features,
         layer.self_attention.projection.in_features,
