@@ -11,7 +11,9 @@ from torch import nn
 
 from regard import kernels
 from regard.fast_path import is_cast
-from regard.shapes import Tensor
+from regard.linear import panels_of
+from regard.panels import PackedMatrix, PanelsStructure, check_array
+from regard.shapes import Float, Tensor
 
 
 @runtime_checkable
@@ -20,6 +22,35 @@ class PackedStructures(Protocol):
 
     @property
     def lanes(self) -> int: ...
+
+
+class ReferencedArrays:
+    """Panels and arrays that structures refer to. A parameter that is replaced later stays here, so
+    that its memory is not freed."""
+
+    def __init__(self) -> None:
+        self.panels: list[PackedMatrix] = []
+        self.arrays: list[Tensor] = []
+
+    def array(self, name: str, parameter: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Return the numbers of a parameter. ValueError if they have another shape, type or
+        device."""
+        check_array(name, parameter, shape)
+        self.arrays.append(kernels.dense(parameter.detach()))
+        return self.arrays[-1]
+
+    def matrix(
+        self, weight: Float[Tensor, "column inner"], bias: Float[Tensor, "column"] | None = None
+    ) -> PanelsStructure:
+        """Return the structure of a weight and its bias. ValueError as for `array`."""
+        self.panels.append(panels_of(weight))
+        if bias is not None:
+            bias = self.array("bias of a linear layer", bias, (weight.size(0),))
+        return self.panels[-1].structure(bias)
+
+    def linear(self, linear: nn.Linear) -> PanelsStructure:
+        """Return the structure of a linear layer."""
+        return self.matrix(linear.weight, linear.bias)
 
 
 AnyStructures = TypeVar("AnyStructures", bound=PackedStructures)

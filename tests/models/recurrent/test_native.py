@@ -16,6 +16,7 @@ from torch import nn
 from torch.autograd import forward_ad
 
 from regard import kernels
+from regard.attention import AdditiveKeys
 from regard.building import build_translation
 from regard.data.batch import START, pad
 from regard.layers.recurrent.stack import RecurrentStack
@@ -253,6 +254,23 @@ def test_large_keys_have_split_powers():
     assert_equal_steps(reference, native, memories, need_weights=True)
 
 
+@pytest.mark.parametrize("factor", [1, 20, 60])
+@pytest.mark.usefixtures("instruction_set")
+@torch.no_grad()
+def test_keys_without_powers(factor):
+    """In and beyond the range of float32 powers."""
+    reference, native = decoders(wiring="bahdanau", attention=dict(size=256))
+    (given,) = memory(is_padded=False)
+    memories, tokens = (replace(given, keys=given.keys * factor),), tokens_of(BATCH, 1)
+    state = native.start(memories)
+    prepared = AdditiveKeys(state.keys)
+    state = replace(state, memory=replace(state.memory, prepared=prepared))
+    output, _ = native.step(tokens, state, need_weights=True)
+    expected, _ = reference.step(tokens, reference.start(memories), need_weights=True)
+    close(output.features, expected.features)
+    assert_equal_blocks(output, expected)
+
+
 @torch.no_grad()
 def test_values_may_have_another_size_than_keys():
     reference, native = decoders(
@@ -463,6 +481,24 @@ def test_wrong_tokens_and_states_are_rejected():
     _, other = decoders(decoder_layers=2)
     with pytest.raises(ValueError, match="hidden of the state"):
         other.step(tokens, state)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("embeddings", "parts.embedding.weight"),
+        ("vector of the score", "attention.attention.score.vector"),
+        ("bias of a linear layer", "parts.stack.layers.0.bias_ih_l0"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+@torch.no_grad()
+def test_weights_of_another_type_are_rejected(name, path):
+    _, native = decoders(wiring="bahdanau")
+    parameter = native.decoder.get_parameter(path)
+    parameter.data = parameter.data.double()
+    with pytest.raises(ValueError, match=rf"^{name}: expected .* of float32 on cpu, got"):
+        native.start(memory())
 
 
 @torch.no_grad()

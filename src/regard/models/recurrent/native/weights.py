@@ -15,12 +15,12 @@ from regard.attention.dot.choose import dot_scale
 from regard.layers.recurrent.layers import step_weights
 from regard.layers.recurrent.native_cells import KINDS
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.linear import panels_of
+from regard.models.native import ReferencedArrays
 from regard.models.recurrent.attention import CrossAttention
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
 from regard.models.recurrent.native.suitable import FEEDINGS, OUTPUTS, feeding_of
 from regard.models.recurrent.queries import StateQuery
-from regard.panels import PanelsStructure, check_array
+from regard.panels import PanelsStructure
 from regard.shapes import Float, Tensor
 
 
@@ -48,26 +48,16 @@ class Weights:
     key_size: int
     scale: float
     lanes: int
-    arrays: list[object]
+    arrays: ReferencedArrays
 
     @classmethod
     def of(cls, decoder: BahdanauDecoder | LuongDecoder) -> Weights:
-        arrays: list[object] = []
-
-        def packed(weight: Tensor, bias: Tensor | None) -> PanelsStructure:
-            panels = panels_of(weight)
-            if bias is not None:
-                check_array("bias", bias, (weight.size(0),))
-                bias = kernels.dense(bias.detach())
-            arrays.extend((panels, bias))
-            return panels.structure(bias)
-
-        parts = decoder.parts
+        parts, arrays = decoder.parts, ReferencedArrays()
         stack = cast(RecurrentStack, parts.stack)
         layers = (_Layer * stack.num_layers)()
         for place, layer in enumerate(stack.layers):
             weight, bias, recurrent, shift = step_weights(layer)
-            layers[place] = _Layer(packed(weight, bias), packed(recurrent, shift))
+            layers[place] = _Layer(arrays.matrix(weight, bias), arrays.matrix(recurrent, shift))
         cross = cast(CrossAttention, decoder.attention)
         attention = cast(Attention, cross.attention)
         query, vector, key_size = PanelsStructure(), None, stack.hidden_size
@@ -75,8 +65,8 @@ class Weights:
             scale = dot_scale(attention.score, attention.normaliser, key_size)
         else:
             score, scale = attention.additive
-            query, key_size = packed(score.query_weight, None), len(score.vector)
-            vector = kernels.dense(score.vector.detach())
+            query, key_size = arrays.matrix(score.query_weight), len(score.vector)
+            vector = arrays.array("vector of the score", score.vector, (key_size,))
         settings = (
             KINDS[stack.kind],
             isinstance(decoder, BahdanauDecoder),
@@ -88,13 +78,14 @@ class Weights:
         projection = getattr(parts.output, "projection", None)
         combined = PanelsStructure()
         if isinstance(projection, nn.Linear):
-            combined = packed(projection.weight, projection.bias)
+            combined = arrays.linear(projection)
+        words = parts.embedding.num_embeddings, parts.embedding.embedding_dim
         return cls(
             layers,
             query,
             combined,
             vector,
-            kernels.dense(parts.embedding.weight.detach()),
+            arrays.array("embeddings", parts.embedding.weight, words),
             settings,
             key_size,
             cast(float, scale),
