@@ -189,7 +189,8 @@ def _unpack(model: nn.Module) -> None:
 
 def _fold(model: nn.Module) -> None:
     """Replace foldable submodules in place. A module with hooks, and a module whose class inherits
-    `folded`, may compute something else and are left."""
+    `folded`, may compute something else and are left. So is the reference in a module that was
+    folded before, because that module folds it again."""
     folded: dict[int, nn.Module] = {}
     for name, module in reversed(list(model.named_modules(remove_duplicate=False))):
         if not name or not isinstance(module, Foldable) or "folded" not in vars(type(module)):
@@ -198,7 +199,9 @@ def _fold(model: nn.Module) -> None:
             if id(module) not in folded:
                 folded[id(module)] = module.folded().eval().requires_grad_(False)
             parent, _, attribute = name.rpartition(".")
-            setattr(model.get_submodule(parent), attribute, folded[id(module)])
+            owner = model.get_submodule(parent)
+            if not isinstance(owner, Foldable) or type(owner) is not type(folded[id(module)]):
+                setattr(owner, attribute, folded[id(module)])
 
 
 class PackedWeight(nn.Parameter):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import nn
 
 from regard import kernels
 from regard.fast_path import is_cast
-from regard.linear import panels_of
+from regard.linear import Foldable, panels_of
+from regard.models.contracts import AttentionBlock, DecoderOutput, Memory, TrainedDecoder
+from regard.names import AttentionKind
 from regard.panels import PackedMatrix, PanelsStructure, check_array
-from regard.shapes import Float, Tensor
+from regard.shapes import Float, Int, Tensor
 
 
 @runtime_checkable
@@ -53,14 +55,16 @@ class ReferencedArrays:
         return self.matrix(linear.weight, linear.bias)
 
 
+AnyReference = TypeVar("AnyReference", bound=nn.Module)
 AnyStructures = TypeVar("AnyStructures", bound=PackedStructures)
 
 
-class NativeModule(nn.Module, Generic[AnyStructures]):
-    """Module that is computed in C++ for inference on a CPU in float32.
+class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
+    """Module that is computed in C++ for inference on a CPU in float32, and by its reference
+    otherwise.
 
-    The first call makes structures of the weights, which copies and pickles do not have. The
-    module's parts must not be replaced after that."""
+    The first call makes structures of the weights, which copies and pickles do not have. The parts
+    of the reference must not be replaced after that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,16 +78,93 @@ class NativeModule(nn.Module, Generic[AnyStructures]):
         self._weights = None
         return super()._apply(function, recurse)
 
+    @property
+    @abstractmethod
+    def reference(self) -> AnyReference:
+        """Module that computes the same in PyTorch."""
+
+    @abstractmethod
+    def _has_kernels(self) -> bool:
+        """Whether the kernels compute what every part of the reference computes."""
+
     @abstractmethod
     def _structures(self) -> AnyStructures:
         """Return structures of the weights, for the instruction set in use."""
 
+    def folded(self) -> nn.Module:
+        """Return a native module of the present parts, for a model that is frozen twice, or the
+        reference if a part has no kernel.
+
+        `freeze` replaces modules whose class defines `folded`, so subclasses repeat the name."""
+        return cast(Foldable, self.reference).folded()
+
     def _usable_weights(self, like: Tensor) -> AnyStructures | None:
-        """Return the structures if the kernels can compute such inputs."""
+        """Return the structures if the kernels can compute such inputs, and every part had a kernel
+        when the structures were made."""
         if like.dtype != torch.float32 or torch.is_grad_enabled() or not kernels.suit(like):
             return None
-        if self.training or is_cast(like):
+        if self.training or self.reference.training or is_cast(like):
             return None
         if self._weights is None or self._weights.lanes != kernels.lanes():
-            self._weights = self._structures()
+            self._weights = self._structures() if self._has_kernels() else None
         return self._weights
+
+
+class NativeDecoder(NativeModule[AnyReference, AnyStructures]):
+    """Frozen decoder whose steps are computed in C++.
+
+    Steps are those of the decoder itself with gradients, autocast or hooks, in training, and for
+    other types and devices. `start` reads the hooks: to find them takes longer than a short step.
+    A hook that is registered later is called from the next `start` on."""
+
+    def __init__(self, decoder: AnyReference) -> None:
+        """ValueError for a decoder with a part that has no kernel."""
+        super().__init__()
+        self.decoder = decoder
+        if not self._has_kernels():
+            raise ValueError("decoder: a part has no kernel; use the decoder itself")
+
+    @property
+    def reference(self) -> AnyReference:
+        return self.decoder
+
+    @property
+    def num_memories(self) -> int:
+        return cast(TrainedDecoder, self.decoder).num_memories
+
+    @property
+    def projection(self) -> nn.Linear:
+        return cast(TrainedDecoder, self.decoder).projection
+
+    def forward(
+        self,
+        inputs: Int[Tensor, "batch target"],
+        memories: tuple[Memory, ...],
+        *,
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        output: DecoderOutput = self.decoder(inputs, memories, need_weights=need_weights)
+        return output
+
+    def project(
+        self, features: Float[Tensor, "*batch feature"]
+    ) -> Float[Tensor, "*batch vocabulary"]:
+        return cast(TrainedDecoder, self.decoder).project(features)
+
+
+def check_tokens(tokens: Int[Tensor, "batch hypothesis"], batch: int, num_hypotheses: int) -> None:
+    """Check the tokens of a step. ValueError unless there is one int32 or int64 number for each
+    hypothesis."""
+    dtype = torch.int32 if tokens.dtype == torch.int32 else torch.int64
+    check_array("tokens", tokens, (batch, num_hypotheses), dtype)
+
+
+def attention_block(
+    kind: AttentionKind,
+    weights: Float[Tensor, "batch layer head target source"],
+    scores: Float[Tensor, "batch layer head target source"],
+    temperature: float,
+) -> AttentionBlock:
+    """Return weights and scores of a kernel as a block. The kernel divides the scores by the
+    temperature, which the scores of a block exclude."""
+    return AttentionBlock(kind, weights, scores if temperature == 1 else scores * temperature)

@@ -406,6 +406,30 @@ def test_hooks_use_the_reference():
     assert called
 
 
+@torch.no_grad()
+def test_a_hook_after_the_start_is_called_from_the_next_start_on():
+    """`start` reads the hooks."""
+    _, native = decoders()
+    state, called = native.start(memory()), []
+    native.decoder.parts.output.register_forward_hook(lambda *_: called.append(1))
+    native.step(tokens_of(BATCH, 1), state)
+    assert not called
+    native.step(tokens_of(BATCH, 1), native.start(memory()))
+    assert called
+
+
+@torch.no_grad()
+def test_a_decoder_in_training_uses_the_reference():
+    """Also if the frozen decoder around it is not in training, from the start and between steps."""
+    native = freeze(model_of(dropout=0.5)).decoder
+    tokens, state = tokens_of(BATCH, 1), native.start(memory())
+    native.decoder.train()
+    for start in (state, native.start(memory())):
+        results = [native.step(tokens, start)[0].features for _ in range(2)]
+        assert not torch.equal(*results)
+    assert isinstance(native.start(memory()), RecurrentState)
+
+
 class Doubled(nn.Module):
     """Output layer of another class."""
 
@@ -520,6 +544,29 @@ def test_a_model_may_be_frozen_twice():
     native = freeze(freeze(model)).decoder
     assert isinstance(native.decoder, LuongDecoder)
     assert_equal_steps(model.decoder, native, memory(), 2, 2)
+
+
+@pytest.mark.usefixtures("unchecked")
+@torch.no_grad()
+def test_parts_without_a_kernel_use_the_reference():
+    """Parts that are replaced before the first call, or before the model is frozen again."""
+    frozen = freeze(model_of(output="state", wiring="bahdanau"))
+    native = frozen.decoder
+    native.decoder.parts.output = Doubled()
+    assert_reference_steps(native.decoder, native, memory(is_padded=False))
+    assert type(freeze(frozen).decoder) is BahdanauDecoder
+
+
+@torch.no_grad()
+def test_a_frozen_decoder_that_is_not_folded_again_has_one_reference():
+    """Because it has a hook, or is the whole model that is frozen."""
+    reference, native = decoders()
+    assert_equal_steps(reference, freeze(native), memory(), 2, 2)
+    frozen = freeze(model_of())
+    frozen.decoder.register_forward_hook(lambda *_: None)
+    again = freeze(frozen).decoder
+    assert isinstance(again.decoder, LuongDecoder)
+    assert_equal_steps(reference, again, memory(), 2, 2)
 
 
 @pytest.mark.parametrize("values", WIRINGS)

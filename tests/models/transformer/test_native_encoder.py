@@ -464,6 +464,41 @@ def test_encoders_with_other_parts_are_not_folded(name):
         NativeTransformerEncoder(encoder)
 
 
+@torch.no_grad()
+def test_parts_without_a_kernel_use_the_reference():
+    """Parts that are replaced before the first call, or before the model is frozen again."""
+    for name in ("norm", "last norm", "no layers", "window", "other temperature"):
+        frozen = freeze(model_of())
+        native = frozen.encoder
+        CHANGES[name](native.encoder)
+        result, expected = native(SOURCE), native.encoder(SOURCE)
+        assert_is_reference(result, expected)
+        assert type(freeze(frozen).encoder) is TransformerEncoder
+
+
+@torch.no_grad()
+def test_a_frozen_encoder_that_is_not_folded_again_has_one_reference():
+    """Because it has a hook, or is the whole model that is frozen."""
+    reference, native = encoders()
+    assert_equal(freeze(native)(SOURCE), reference(SOURCE))
+    frozen = freeze(model_of())
+    frozen.encoder.register_forward_hook(lambda *_: None)
+    again = freeze(frozen).encoder
+    assert type(again.encoder) is TransformerEncoder
+    assert_equal(again(SOURCE), reference(SOURCE))
+
+
+@torch.no_grad()
+def test_an_encoder_in_training_uses_the_reference():
+    """Also if the frozen encoder around it is not in training."""
+    native = freeze(model_of(dropout=0.5)).encoder
+    native(SOURCE)
+    native.encoder.train()
+    results = [native(SOURCE).layers[-1] for _ in range(2)]
+    assert not torch.equal(*results)
+    assert results[0][~SOURCE.mask].any()
+
+
 @pytest.mark.parametrize(
     "values",
     [

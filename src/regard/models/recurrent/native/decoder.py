@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import cast
 
 import torch
-from torch import nn
 
 from regard import kernels
 from regard.attention import AdditiveKeys, Attention, Softmax
@@ -24,15 +23,15 @@ from regard.fast_path import are_unchanged
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
 from regard.models.memory import PreparedMemory
-from regard.models.native import NativeModule
+from regard.models.native import NativeDecoder, attention_block, check_tokens
 from regard.models.recurrent.attention import CrossAttention, CrossAttentionState
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
 from regard.models.recurrent.native.state import NativeState
 from regard.models.recurrent.native.suitable import feeding_of, has_kernels
 from regard.models.recurrent.native.weights import Weights
 from regard.models.recurrent.parts import RecurrentState
-from regard.panels import PanelsStructure, check_array
-from regard.shapes import Float, Int, Tensor
+from regard.panels import PanelsStructure
+from regard.shapes import Int, Tensor
 
 
 @kernels.structure("RecurrentStep")
@@ -57,47 +56,10 @@ class _Step(ctypes.Structure):
     ]
 
 
-class NativeRecurrentDecoder(NativeModule[Weights]):
-    """Frozen decoder with Bahdanau's or Luong's wiring whose steps are computed in C++.
+class NativeRecurrentDecoder(NativeDecoder[BahdanauDecoder | LuongDecoder, Weights]):
+    """Frozen decoder with Bahdanau's or Luong's wiring whose steps are computed in C++."""
 
-    Steps are those of the decoder itself with
-    gradients, autocast or hooks, in training, and for other types and devices."""
-
-    def __init__(self, decoder: BahdanauDecoder | LuongDecoder) -> None:
-        """ValueError for a decoder with a part that has no kernel."""
-        super().__init__()
-        if not has_kernels(decoder):
-            raise ValueError("decoder: a part has no kernel; use the decoder itself")
-        self.decoder = decoder
-
-    def folded(self) -> nn.Module:
-        """Return a native decoder, for a model that is frozen twice: its decoder is folded
-        first."""
-        decoder: nn.Module = self.decoder
-        return decoder if isinstance(decoder, NativeRecurrentDecoder) else self
-
-    @property
-    def num_memories(self) -> int:
-        return self.decoder.num_memories
-
-    @property
-    def projection(self) -> nn.Linear:
-        return self.decoder.projection
-
-    def forward(
-        self,
-        inputs: Int[Tensor, "batch target"],
-        memories: tuple[Memory, ...],
-        *,
-        need_weights: bool = False,
-    ) -> DecoderOutput:
-        output: DecoderOutput = self.decoder(inputs, memories, need_weights=need_weights)
-        return output
-
-    def project(
-        self, features: Float[Tensor, "*batch feature"]
-    ) -> Float[Tensor, "*batch vocabulary"]:
-        return self.decoder.project(features)
+    folded = NativeDecoder.folded
 
     def start(self, memories: tuple[Memory, ...]) -> NativeState | RecurrentState:
         plain = self.decoder.start(memories)
@@ -145,8 +107,7 @@ class NativeRecurrentDecoder(NativeModule[Weights]):
         parts, keys, values = self.decoder.parts, state.keys, state.memory.values
         (num_layers, last_rows, size), (stored, source, key_size) = state.hidden.shape, keys.shape
         batch, num_hypotheses = state.parents.shape
-        dtype = torch.int32 if tokens.dtype == torch.int32 else torch.int64
-        check_array("tokens", tokens, (batch, num_hypotheses), dtype)
+        check_tokens(tokens, batch, num_hypotheses)
         num_rows = batch * num_hypotheses
         hidden = keys.new_empty(num_layers, num_rows, size)
         cell = None if state.cell is None else torch.empty_like(hidden)
@@ -180,25 +141,28 @@ class NativeRecurrentDecoder(NativeModule[Weights]):
             state,
             hidden=hidden,
             cell=cell,
-            fed=_fed(self.decoder, context, features.flatten(0, 1)),
+            fed=feeding_of(self.decoder)(context, features.flatten(0, 1)),
             parents=torch.arange(num_rows, device="cpu").view(batch, num_hypotheses),
         )
         return DecoderOutput(features, self._blocks(*attention)), state
 
     def _blocks(self, weights: Tensor | None, scores: Tensor | None) -> tuple[AttentionBlock, ...]:
-        """Return weights and scores as a block. Scores exclude the temperature."""
+        """Return weights and scores as a block. The kernel does not scale additive scores."""
         if weights is None or scores is None:
             return ()
         cross = cast(CrossAttention, self.decoder.attention)
-        attention = cast(Attention, cross.attention)
+        attention, temperature = cast(Attention, cross.attention), 1.0
         if attention.additive is None:
-            scores = scores * cast(Softmax, attention.normaliser).temperature
-        return (AttentionBlock(cross.kind, weights, scores),)
+            temperature = cast(Softmax, attention.normaliser).temperature
+        return (attention_block(cross.kind, weights, scores, temperature),)
 
     def _check(self, state: NativeState, weights: Weights) -> None:
         stack, feeding = cast(RecurrentStack, self.decoder.parts.stack), feeding_of(self.decoder)
         sizes = weights.key_size, state.memory.values.size(-1), feeding.size
         state.check(stack.num_layers, stack.hidden_size, sizes)
+
+    def _has_kernels(self) -> bool:
+        return has_kernels(self.decoder)
 
     def _structures(self) -> Weights:
         return Weights.of(self.decoder)
@@ -216,13 +180,3 @@ def _dense(memory: PreparedMemory) -> PreparedMemory:
         prepared = prepare(keys)
     powers = None if prepared.powers is None else kernels.dense(prepared.powers)
     return PreparedMemory(AdditiveKeys(kernels.dense(keys), powers), values, mask)
-
-
-def _fed(
-    decoder: BahdanauDecoder | LuongDecoder,
-    context: Float[Tensor, "row value"],
-    features: Float[Tensor, "row feature"],
-) -> Float[Tensor, "row fed"]:
-    """Return the vectors that enter the next step."""
-    fed: Tensor = feeding_of(decoder)(context, features)
-    return fed if fed.size(1) else context.new_empty(len(context), 0)

@@ -15,7 +15,6 @@ import ctypes
 from typing import cast
 
 import torch
-from torch import nn
 
 from regard import kernels
 from regard.attention import FullSpan, Softmax
@@ -28,7 +27,7 @@ from regard.layers.positions import Rotary
 from regard.layers.residual import PreNorm
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
 from regard.models.memory import single_memory
-from regard.models.native import NativeModule
+from regard.models.native import NativeDecoder, attention_block, check_tokens
 from regard.models.transformer.decoder import TransformerDecoder, TransformerState
 from regard.models.transformer.native.state import NativeState
 from regard.models.transformer.native.suitable import has_kernels
@@ -57,47 +56,10 @@ class _Step(ctypes.Structure):
     ]
 
 
-class NativeTransformerDecoder(NativeModule[DecoderWeights]):
-    """Frozen decoder of a Transformer whose steps are computed in C++.
+class NativeTransformerDecoder(NativeDecoder[TransformerDecoder, DecoderWeights]):
+    """Frozen decoder of a Transformer whose steps are computed in C++."""
 
-    Steps are those of the decoder itself with
-    gradients, autocast or hooks, in training, and for other types and devices."""
-
-    def __init__(self, decoder: TransformerDecoder) -> None:
-        """ValueError for a decoder with a part that has no kernel."""
-        super().__init__()
-        if not has_kernels(decoder):
-            raise ValueError("decoder: a part has no kernel; use the decoder itself")
-        self.decoder = decoder
-
-    def folded(self) -> nn.Module:
-        """Return a native decoder, for a model that is frozen twice: its decoder is folded
-        first."""
-        decoder: nn.Module = self.decoder
-        return decoder if isinstance(decoder, NativeTransformerDecoder) else self
-
-    @property
-    def num_memories(self) -> int:
-        return self.decoder.num_memories
-
-    @property
-    def projection(self) -> nn.Linear:
-        return self.decoder.projection
-
-    def forward(
-        self,
-        inputs: Int[Tensor, "batch target"],
-        memories: tuple[Memory, ...],
-        *,
-        need_weights: bool = False,
-    ) -> DecoderOutput:
-        output: DecoderOutput = self.decoder(inputs, memories, need_weights=need_weights)
-        return output
-
-    def project(
-        self, features: Float[Tensor, "*batch feature"]
-    ) -> Float[Tensor, "*batch vocabulary"]:
-        return self.decoder.project(features)
+    folded = NativeDecoder.folded
 
     def start(self, memories: tuple[Memory, ...]) -> NativeState | TransformerState:
         memory = single_memory(memories)
@@ -148,8 +110,7 @@ class NativeTransformerDecoder(NativeModule[DecoderWeights]):
         decoder, size = self.decoder, self.decoder.projection.in_features
         state.check(len(decoder.layers), size)
         batch, num_hypotheses, position = state.slots.shape
-        dtype = torch.int32 if tokens.dtype == torch.int32 else torch.int64
-        check_array("tokens", tokens, (batch, num_hypotheses), dtype)
+        check_tokens(tokens, batch, num_hypotheses)
         positions = range(position, position + 1)
         states = kernels.dense(decoder.embedder(tokens, positions))
         check_array("embeddings", states, (batch, num_hypotheses, size))
@@ -192,6 +153,9 @@ class NativeTransformerDecoder(NativeModule[DecoderWeights]):
         )
         return DecoderOutput(states, attention), state
 
+    def _has_kernels(self) -> bool:
+        return has_kernels(self.decoder)
+
     def _structures(self) -> DecoderWeights:
         return DecoderWeights.of(self.decoder)
 
@@ -199,6 +163,6 @@ class NativeTransformerDecoder(NativeModule[DecoderWeights]):
 def _block(
     kind: AttentionKind, numbers: Float[Tensor, "2 batch layer head target source"], heads: Heads
 ) -> AttentionBlock:
-    """Return weights and scores as a block. Scores exclude the temperature."""
+    """Return the weights and scores of all layers as a block."""
     temperature = cast(Softmax, heads.attention.normaliser).temperature
-    return AttentionBlock(kind, numbers[0], numbers[1] * temperature)
+    return attention_block(kind, numbers[0], numbers[1], temperature)

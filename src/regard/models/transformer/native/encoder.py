@@ -12,7 +12,6 @@ import ctypes
 from typing import cast
 
 import torch
-from torch import nn
 
 from regard import kernels
 from regard.attention.masks import none_if_full
@@ -21,6 +20,7 @@ from regard.fast_path import are_unchanged, is_exactly
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Rotary
 from regard.layers.residual import PreNorm
+from regard.linear import is_packed
 from regard.models.contracts import Encoded
 from regard.models.native import NativeModule
 from regard.models.transformer.encoder import TransformerEncoder
@@ -45,7 +45,7 @@ class _Pass(ctypes.Structure):
     ]
 
 
-class NativeTransformerEncoder(NativeModule[EncoderWeights]):
+class NativeTransformerEncoder(NativeModule[TransformerEncoder, EncoderWeights]):
     """Frozen encoder of a Transformer whose layers are computed in C++.
 
     The states are those of the encoder itself if attention weights are requested, with gradients,
@@ -54,22 +54,23 @@ class NativeTransformerEncoder(NativeModule[EncoderWeights]):
     def __init__(self, encoder: TransformerEncoder) -> None:
         """ValueError for an encoder with a part that has no kernel."""
         super().__init__()
-        if not encoder_has_kernels(encoder):
-            raise ValueError("encoder: a part has no kernel; use the encoder itself")
         self.encoder = encoder
+        if not self._has_kernels():
+            raise ValueError("encoder: a part has no kernel; use the encoder itself")
 
-    def folded(self) -> nn.Module:
-        """Return a native encoder, for a model that is frozen twice: its encoder is folded
-        first."""
-        encoder: nn.Module = self.encoder
-        return encoder if isinstance(encoder, NativeTransformerEncoder) else self
+    folded = NativeModule.folded
+
+    @property
+    def reference(self) -> TransformerEncoder:
+        return self.encoder
 
     def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
         """Return the embeddings and the states of every layer, the last after the norm."""
         encoder = self.encoder
-        weights = None
-        if not need_weights and are_unchanged(encoder):
-            weights = self._usable_weights(encoder.layers[0].self_residual.norm.weight)
+        plain = (weight for weight in encoder.parameters() if not is_packed(weight))
+        like, weights = next(plain, None), None
+        if not need_weights and like is not None and are_unchanged(encoder):
+            weights = self._usable_weights(like)
         if weights is None:
             encoded: Encoded = encoder(source, need_weights=need_weights)
             return encoded
@@ -109,6 +110,9 @@ class NativeTransformerEncoder(NativeModule[EncoderWeights]):
         )
         kernels.call("encode", problem)
         return states
+
+    def _has_kernels(self) -> bool:
+        return encoder_has_kernels(self.encoder)
 
     def _structures(self) -> EncoderWeights:
         return EncoderWeights.of(self.encoder)
