@@ -507,6 +507,48 @@ def test_wrong_tokens_and_states_are_rejected():
         other.step(tokens, state)
 
 
+@pytest.mark.usefixtures("unchecked")
+@torch.no_grad()
+def test_masks_are_checked():
+    """Also if every number is true, because such a mask is dropped."""
+    reference, native = decoders()
+    (given,) = memory(is_padded=False)
+    whole = torch.ones(BATCH, SOURCE, dtype=torch.bool)
+    more = torch.ones(BATCH + 1, SOURCE + 2, dtype=torch.bool)
+    wrong = [
+        *(whole.float(), whole.long(), whole[0], whole[:-1], whole[:, :-2], whole.to("meta")),
+        *(more[:-1], more[:, :-2]),
+    ]
+    for mask in wrong:
+        with pytest.raises(ValueError, match=r"^mask: expected \(3, 7\) of bool on cpu, got"):
+            native.start((replace(given, mask=mask),))
+    mask = torch.arange(SOURCE) < 4
+    for right in (whole[:1], whole[:, :1], mask[None], torch.tensor([[True], [False], [True]])):
+        memories = (replace(given, mask=right),)
+        state = native.start(memories)
+        assert (state.mask is None) == bool(right.all())
+        output, _ = native.step(tokens_of(BATCH, 1), state, need_weights=True)
+        expected, _ = reference.step(
+            tokens_of(BATCH, 1), reference.start(memories), need_weights=True
+        )
+        close(output.features, expected.features)
+        assert_equal_blocks(output, expected)
+        assert_equal_states(
+            native.step(tokens_of(BATCH, 1), state)[1],
+            reference.step(tokens_of(BATCH, 1), reference.start(memories))[1],
+        )
+
+
+@pytest.mark.parametrize("count", [1, 2, BATCH + 1])
+@torch.no_grad()
+def test_summaries_of_another_number_of_sentences_are_rejected(count):
+    _, native = decoders()
+    states = torch.randn(2, count, 1, SIZE)
+    memories = (replace(memory()[0], summary=Summary(*states)),)
+    with pytest.raises(ValueError, match=rf"^summary: expected .* 3 sentences .*, got {count}$"):
+        native.start(memories)
+
+
 @pytest.mark.parametrize(
     ("name", "path"),
     [

@@ -18,7 +18,7 @@ from regard import kernels
 from regard.attention import AdditiveKeys, Attention, Softmax
 from regard.attention.fused_additive import prepare
 from regard.attention.hidden import without_hidden
-from regard.attention.masks import none_if_full
+from regard.attention.masks import none_if_full, padding
 from regard.fast_path import are_unchanged
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
@@ -26,11 +26,11 @@ from regard.models.memory import PreparedMemory
 from regard.models.native import NativeDecoder, attention_block, check_tokens
 from regard.models.recurrent.attention import CrossAttention, CrossAttentionState
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
-from regard.models.recurrent.native.state import NativeState
+from regard.models.recurrent.native.state import NativeState, keys_of
 from regard.models.recurrent.native.suitable import feeding_of, has_kernels
 from regard.models.recurrent.native.weights import Weights
 from regard.models.recurrent.parts import RecurrentState
-from regard.panels import PanelsStructure
+from regard.panels import PanelsStructure, check_array
 from regard.shapes import Int, Tensor
 
 
@@ -69,7 +69,14 @@ class NativeRecurrentDecoder(NativeDecoder[BahdanauDecoder | LuongDecoder, Weigh
         memory = cast(CrossAttentionState, plain.attention).memory
         if {memory.values.dtype, plain.hidden.dtype} != {torch.float32}:
             return plain
-        visible, batch, cell = none_if_full(memory.mask), len(memory.values), plain.cell
+        memory, cell = _with_whole_mask(memory), plain.cell
+        batch = len(memory.mask)
+        if len(plain.hidden) != batch:
+            raise ValueError(
+                f"summary: expected one row for each of the {batch} sentences of the memory, got "
+                f"{len(plain.hidden)}"
+            )
+        visible = none_if_full(memory.mask)
         state = NativeState(
             _dense(memory),
             None if visible is None else kernels.dense(visible[:, 0]),
@@ -166,6 +173,17 @@ class NativeRecurrentDecoder(NativeDecoder[BahdanauDecoder | LuongDecoder, Weigh
 
     def _structures(self) -> Weights:
         return Weights.of(self.decoder)
+
+
+def _with_whole_mask(memory: PreparedMemory) -> PreparedMemory:
+    """Return the memory with a mask of all its keys. A mask with one row or one column is expanded.
+    ValueError for another shape or type, also if every number is true."""
+    batch, source = keys_of(memory).shape[:2]
+    mask = memory.mask[:, 0]
+    if mask.dim() == 2 and len(mask) in (1, batch) and mask.size(1) in (1, source):
+        mask = mask.expand(batch, source)
+    check_array("mask", mask, (batch, source), torch.bool)
+    return replace(memory, mask=padding(mask))
 
 
 def _dense(memory: PreparedMemory) -> PreparedMemory:

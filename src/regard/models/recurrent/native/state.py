@@ -69,8 +69,7 @@ class NativeState:
 
     @property
     def keys(self) -> Float[Tensor, "stored source key"]:
-        prepared = self.memory.prepared
-        return prepared.projected if isinstance(prepared, AdditiveKeys) else prepared
+        return keys_of(self.memory)
 
     @property
     def powers(self) -> Float[Tensor, "stored source power"] | None:
@@ -90,3 +89,9 @@ class NativeState:
             self.fed[self.parents],
             CrossAttentionState(self.memory.keep(self.entries)),
         )
+
+
+def keys_of(memory: PreparedMemory) -> Float[Tensor, "batch source key"]:
+    """Return the keys as numbers, projected if the score is additive."""
+    prepared = memory.prepared
+    return prepared.projected if isinstance(prepared, AdditiveKeys) else prepared
