@@ -14,7 +14,7 @@ NUM_BATCHES = 4
 
 @dataclass(frozen=True)
 class Setup:
-    """What a training would begin with."""
+    """Model, batches and settings of a training before its first update."""
 
     model: Any
     batches: Any
