@@ -317,8 +317,10 @@ def test_two_directions_divide_an_even_size():
 
 def test_blocks_halve_the_image():
     model = CaptionModelConfig(encoder=ConvolutionalEncoderConfig(channels=(3, 3, 3)))
-    with pytest.raises(UserError, match=r"data.image_size is 60, .* expected a multiple of 8"):
-        Experiment(data=CaptionDataConfig(image_size=60), model=model)
+    for side in (60, 8):
+        message = rf"data.image_size is {side}, .* expected a multiple of 8 from 16 on"
+        with pytest.raises(UserError, match=message):
+            Experiment(data=CaptionDataConfig(image_size=side), model=model)
 
 
 def test_items_need_an_encoder_without_order():

@@ -13,11 +13,11 @@ from tests.benchmarks.scripts import script
 captions = script("captions")
 
 
-def test_hard_attention_continues_soft_attention_and_finished_work_is_skipped(commands, tmp_path):
+def test_an_interrupted_training_is_resumed_and_finished_work_is_skipped(commands, tmp_path):
     commands, failing = commands
-    failing.append(3)
-    command = ["--tiny", "--systems", "hard", "--seeds", "2", "--output", str(tmp_path)]
-    with pytest.raises(SystemExit, match="hard-2: status 1: the last line"):
+    failing.append(1)
+    command = ["--tiny", "--systems", "soft", "hard", "--seeds", "2", "--output", str(tmp_path)]
+    with pytest.raises(SystemExit, match="soft-2: status 1: the last line"):
         captions.main(command)
     for _ in range(2):
         assert captions.main(command) == 0
@@ -25,9 +25,9 @@ def test_hard_attention_continues_soft_attention_and_finished_work_is_skipped(co
     names = [(name, *[word for word in rest if word in (soft, hard)]) for name, *rest in commands]
     assert names == [
         ("train", soft),
+        ("train", soft),
         ("evaluate", soft),
-        ("train", hard, soft),
-        ("train", hard, soft),
+        ("train", hard),
         ("evaluate", hard),
     ]
     first, second = captions.all_results(tmp_path)
@@ -56,12 +56,9 @@ def test_captioners_differ_in_their_attention_alone(tmp_path):
     assert {name for name in soft if soft[name] != plain[name]} == {
         "model.decoder.wiring", "model.decoder.gate", attention + "doubly_stochastic"
     }  # fmt: skip
-    changed = {name for name in soft if soft[name] != hard[name]}
-    assert {name for name in changed if name.startswith("model.")} >= {
+    assert {name for name in soft if soft[name] != hard[name]} == {
         attention + "sampling", attention + "doubly_stochastic"
     }  # fmt: skip
-    assert all(name.startswith((attention, "training.")) for name in changed)
-    assert hard["training.initial_run"] == tmp_path / "soft-3"
     assert {each["training.seed"] for each in (soft, hard, plain)} == {3}
 
 
@@ -81,7 +78,7 @@ def test_the_table_has_mean_and_spread(results):
     *_, soft, hard, plain = captions.table(results).splitlines()
     true = " | ".join(["97.0 ± 1.0 %"] * 4)
     assert soft == f"| soft attention | {true} | 5.0 ± 0.5 x | 3,000 | 2 min | 900 MB |"
-    assert "| 3,000 + 3,000 | 2 min |" in hard
+    assert "| 92.0 ± 1.0 %" in hard
     assert "| 87.0 ± 1.0 % | – | 3,000 |" in plain
     unmeasured = [replace(result, cpu_seconds=None, megabytes=None) for result in results]
     assert captions.table(unmeasured).count("| – | – |") == 3

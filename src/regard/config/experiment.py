@@ -89,11 +89,12 @@ def _check_task(data: Data, model: ModelConfig) -> None:
         case CaptionDataConfig(), CaptionModelConfig():
             if isinstance(model.encoder, ConvolutionalEncoderConfig):
                 side, num_blocks = data.image_size, len(model.encoder.channels)
-                if side % 2**num_blocks:
+                factor = 2**num_blocks
+                if side % factor or side == factor:
                     raise UserError(
                         f"data.image_size is {side}, but the {num_blocks} blocks of "
                         "model.encoder.channels halve a side each: expected a multiple of "
-                        f"{2**num_blocks}"
+                        f"{factor} from {2 * factor} on, for at least 2 x 2 grid cells"
                     )
         case _:
             raise UserError(
