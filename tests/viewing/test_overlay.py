@@ -137,6 +137,7 @@ def test_each_word_may_have_its_own_scale():
     figure = draw(trace(weights()), PICTURE, settings=OverlaySettings(smooth=False, scale="word"))
     numbers = [axes.texts[0].get_text() for axes in drawn_panels(figure)[1:]]
     assert numbers == ["0.01", "0.8", "0.01"]
+    assert all(axes.texts[0].get_path_effects() for axes in drawn_panels(figure)[1:])
     result = panels(figure)
     assert result["a"].max() == result["dog"].min() or result["a"].max() < 200
     assert "0 to the number in each panel" in figure.texts[-1].get_text()

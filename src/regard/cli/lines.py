@@ -177,7 +177,8 @@ class UnknownWords:
         from regard.data.files.lines import numbers_of
 
         if self.lines:
-            shown = ", ".join(f'"{shorten_name(word)}"' for word in [*self.words][:WORDS_SHOWN])
+            names = dict.fromkeys(map(_shown, self.words))
+            shown = ", ".join(islice(names, WORDS_SHOWN))
             has = "has" if len(self.lines) == 1 else "have"
             warn(
                 f"{_count(len(self.lines))} {has} mostly unknown words ({numbers_of(self.lines)}): "
@@ -188,6 +189,11 @@ class UnknownWords:
         """Forget the lines and words."""
         self.lines.clear()
         self.words.clear()
+
+
+def _shown(word: str) -> str:
+    """Return a word in quotes, or the name of a space, for which tokenizers write ▁."""
+    return f'"{shorten_name(word)}"' if word.strip("▁ ") else "space"
 
 
 def warn_of_problems(problems: Sequence[LineProblem]) -> None:

@@ -63,6 +63,8 @@ FOOT = 0.2
 BAR = 0.9, 0.1
 """Width and height of the colour scale."""
 TYPE, SMALL = 10.0, 8.0
+HALO = 2.2
+"""Width of the white line around the number in a panel, which makes it legible on dark colours."""
 IMAGE = "image"
 
 Colours = UInt8[np.ndarray, "channel height width"]
@@ -131,6 +133,8 @@ def _figure(
     settings: OverlaySettings,
     style: Style,
 ) -> Figure:
+    from matplotlib.patheffects import withStroke
+
     width, height = _panel_size(*colours.shape[:2])
     columns = min(len(names) + 1, PANELS)
     panel_width = max(width, *widths(names, TYPE)) + GAP
@@ -159,6 +163,7 @@ def _figure(
     maps = grids(words)
     largest = max(float(maps.max(initial=0)), 1e-9)
     has_own_scales = settings.scale == "word"
+    halo = withStroke(linewidth=HALO, foreground="white")
     for number, (choice, grid) in enumerate(zip(names, maps, strict=True), start=1):
         top = max(float(grid.max()), 1e-9) if has_own_scales else largest
         weight = _resized(grid / top, colours.shape[:2], smooth=settings.smooth)
@@ -168,7 +173,7 @@ def _figure(
                        parse_math=False)  # fmt: skip
         if has_own_scales:
             axes.text(0.97, 0.03, f"{top:.2g}", transform=axes.transAxes, size=SMALL, color=INK,
-                      ha="right", va="bottom")  # fmt: skip
+                      ha="right", va="bottom", path_effects=[halo])  # fmt: skip
     _foot(figure, _notes(words, maps, settings), page)
     return figure
 

@@ -93,9 +93,8 @@ def column_name(header: Sequence[str] | None, number: int) -> str:
 
 def missing_column(path: Path, name: str, option: str, first: Sequence[str]) -> UserError:
     """Return the error for a column of an option that a file with this first row lacks."""
-    return UserError(
-        f"{path} has no column {name!r} ({option}): the first row is {show_cells(first)}"
-    )
+    row = f"the first row is {show_cells(first)}" if any(first) else "it is empty"
+    return UserError(f"{path} has no column {name!r} ({option}): {row}")
 
 
 def flat_fields(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
