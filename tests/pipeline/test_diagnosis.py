@@ -26,18 +26,52 @@ def end(score, update=1000, reason="finished"):
 def log(metric="chrF", train=(5.0, 2.0), dev=(5.0, 3.0)):
     return [
         *({"kind": "train", "loss": loss} for loss in train),
-        *({"kind": "dev", "metric": metric, "loss": loss} for loss in dev),
+        *(
+            {"kind": "dev", "metric": metric, "loss": loss, "update": update}
+            for update, loss in enumerate(dev, start=1)
+        ),
     ]
+
+
+def continued(*validations, average=None):
+    """The log of a training that validates its initial weights: dev scores and losses."""
+    best = max(validations, key=lambda validation: (validation[0], -validation[1]))
+    records = [
+        {
+            "kind": "dev",
+            "metric": "exact match",
+            "update": 100 * number,
+            "score": score,
+            "loss": loss,
+            "best": (score, loss) == best,
+        }
+        for number, (score, loss) in enumerate(validations)
+    ]
+    if average is not None:
+        records.append({"kind": "average", "score": average, "best": average > best[0]})
+    return records
 
 
 @pytest.mark.parametrize(
     ("line", "records", "cause"),
     [
-        (end(0.0, update=4), log(), r"dev chrF 0.00.: only 4 updates; raise --training.epochs"),
+        (
+            end(0.0, update=4),
+            log(dev=(5.0, 5.0)),
+            r"dev chrF 0.00.: only 4 updates; raise --training.epochs",
+        ),
         (end(9.0), log(dev=(3.0, 5.0)), r"memorises the training data; add data"),
-        (end(9.0), log(train=(5.0, 4.9)), r"loss does not fall; lower --training.learning-rate"),
-        (end(0.5), log("exact match"), r"dev exact match 0.50.: check the columns"),
-        (end(-0.1), log("R2"), r"dev R2 -0.10.: check"),
+        (
+            end(9.0),
+            log(train=(5.0, 4.9), dev=(5.0, 5.0)),
+            r"loss does not fall; lower --training.learning-rate",
+        ),
+        (
+            end(0.5),
+            log("exact match", dev=(5.0, 3.0, 2.9)),
+            r"dev exact match 0.50.: check the columns",
+        ),
+        (end(-0.1), log("R2", dev=(5.0,)), r"dev R2 -0.10.: check"),
         (end(0.0), log("BLEU"), r"BLEU was 0 at every validation"),
         (end(0.02), log("BLEU"), r"perhaps .* .dev BLEU 0.02.: BLEU counts .*metric chrf"),
         (end(0.02, update=9), log("BLEU"), r"perhaps .* .dev BLEU 0.02.: only 9 updates"),
@@ -50,34 +84,95 @@ def test_a_low_score_has_a_likely_cause(line, records, cause):
 
 
 def test_an_end_within_the_warm_up_is_the_cause():
-    sentence = diagnose(end(4.45, update=212), log(), TARGETS, TrainingConfig(warmup=400)) or ""
+    flat = log(dev=(5.0, 5.0))
+    sentence = diagnose(end(4.45, update=212), flat, TARGETS, TrainingConfig(warmup=400)) or ""
     assert sentence.endswith(
         "only 212 updates, fewer than the 400 of the warm-up; raise --training.epochs, or lower "
         "--data.batch-tokens or --data.batch-sentences"
     )
     training = TrainingConfig(warmup=400, updates=212)
-    sentence = diagnose(end(4.45, update=212), log(), TARGETS, training) or ""
+    sentence = diagnose(end(4.45, update=212), flat, TARGETS, training) or ""
     assert sentence.endswith("of the warm-up; raise --training.updates")
-    assert "check the columns" in (diagnose(end(4.45, update=212), log(), TARGETS, TRAINING) or "")
+    assert "check the columns" in (diagnose(end(4.45, update=212), flat, TARGETS, TRAINING) or "")
+
+
+def test_a_dev_loss_that_falls_to_the_end_asks_for_a_longer_training():
+    records = log("exact match", dev=(2.115, 1.429, 1.084))
+    longer = "raise --training.epochs, or lower --data.batch-tokens or --data.batch-sentences"
+    assert diagnose(end(0.0, update=300), records, TARGETS, TRAINING) == (
+        "dev exact match is still 0.00, but the dev loss falls (from 2.115 to 1.084): train "
+        f"longer; {longer}"
+    )
+    training = TrainingConfig(warmup=400, updates=300)
+    assert diagnose(end(0.0, update=300), records, ["a"], training) == (
+        "dev exact match is still 0.00 on 1 example, but the dev loss falls (from 2.115 to 1.084): "
+        "train longer; raise --training.updates"
+    )
+    targets = ["A"] * 14 + ["B"] * 6
+    sentence = diagnose(end(70.0), log("accuracy"), targets, TRAINING) or ""
+    assert sentence.startswith(
+        "dev accuracy is still 70.00, not above 70.00 for always answering 'A', but the dev loss "
+    )
+
+
+def test_initial_weights_that_stay_the_best_are_reported():
+    higher = continued((69.0, 0.5), (68.0, 0.4), (67.5, 0.3))
+    assert diagnose(end(69.0), higher, TARGETS, TRAINING) == (
+        "the model has the initial weights (dev exact match 69.00): the best validation after them "
+        "has 68.00; lower --training.learning-rate, or train longer"
+    )
+    diverged = continued((69.0, 0.5), (0.0, 161357039806039.969))
+    sentence = diagnose(end(69.0, update=2), diverged, TARGETS, TrainingConfig(warmup=200)) or ""
+    assert sentence.startswith("the model has the initial weights (dev exact match 69.00): ")
+    assert "validation after them has 0.00; lower --training.learning-rate" in sentence
+    assert "warm-up" not in sentence
+    low = continued((0.0, 5.0), (0.0, 6.0), (0.0, 7.0))
+    sentence = diagnose(end(0.0, update=2), low, TARGETS, TRAINING) or ""
+    assert "has an equal score and no lower dev loss; lower" in sentence
+
+
+@pytest.mark.parametrize(
+    ("line", "records"),
+    [
+        (end(70.0), continued((69.0, 0.5), (70.0, 0.5))),
+        (end(69.0), continued((69.0, 0.5), (69.0, 0.4))),
+        (end(71.0), continued((69.0, 0.5), (68.0, 0.4), average=71.0)),
+        (end(69.0, reason="interrupted"), continued((69.0, 0.5), (68.0, 0.4))),
+        (end(69.0, reason="interrupted", update=0), continued((69.0, 0.5))),
+    ],
+)
+def test_initial_weights_that_are_not_the_model_are_not_reported(line, records):
+    assert diagnose(line, records, TARGETS, TRAINING) is None
+
+
+def test_the_best_error_rate_after_initial_weights_is_the_lowest():
+    records = continued((30.0, 0.5), (40.0, 0.4), (35.0, 0.4))
+    for number, record in enumerate(records):
+        record |= {"metric": "TER", "best": number == 0}
+    sentence = diagnose(end(30.0), records, TARGETS, TRAINING) or ""
+    assert "(dev TER 30.00): the best validation after them has 35.00" in sentence
 
 
 def test_the_most_frequent_label_is_no_success():
     targets = ["A"] * 14 + ["B"] * 6
-    diagnosis = diagnose(end(70.0), log("accuracy"), targets, TRAINING) or ""
+    diagnosis = diagnose(end(70.0), log("accuracy", dev=(5.0, 5.0)), targets, TRAINING) or ""
     reason = "dev accuracy 70.00, not above 70.00 for always answering 'A'"
     assert diagnosis.startswith(f"nothing was learned ({reason}): ")
     assert diagnose(end(71.0), log("accuracy"), targets, TRAINING) is None
     assert diagnose(end(100.0), log("accuracy"), ["A"] * 29, TRAINING) is None
 
 
+FLAT = log(dev=(5.0, 5.0))
+
+
 @pytest.mark.parametrize(
     ("line", "records", "sentence"),
     [
-        (end(0.0), log(), "(dev chrF 0.00 on 4 examples): too few dev examples to be "),
-        (end(0.0, update=30), log(), "(dev chrF 0.00 on 4 examples): only 30 updates; raise "),
+        (end(0.0), FLAT, "(dev chrF 0.00 on 4 examples): too few dev examples to be "),
+        (end(0.0, update=30), FLAT, "(dev chrF 0.00 on 4 examples): only 30 updates; raise "),
         (
             end(25.0),
-            log("accuracy"),
+            log("accuracy", dev=(5.0, 5.0)),
             "(dev accuracy 25.00 on 4 examples, not above 25.00 for always answering 'a'): too ",
         ),
     ],
@@ -89,7 +184,7 @@ def test_few_dev_examples_make_it_uncertain(line, records, sentence):
 
 def test_the_dev_targets_are_beside_the_features(tmp_path):
     (tmp_path / "dev.tsv").write_text("warm\tsummer\ta\n" * 10 + "cold\tsummer\tb\n" * 10)
-    lines = "".join(f"{json.dumps(line)}\n" for line in log("accuracy"))
+    lines = "".join(f"{json.dumps(line)}\n" for line in log("accuracy", dev=(5.0, 5.0)))
     (tmp_path / "log.jsonl").write_text(lines)
     recipe = recipes.load(recipes.find("labels"))
     recipe = replace(recipe, data=replace(recipe.data, feature_columns=("season",)))

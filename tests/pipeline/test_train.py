@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 from safetensors.numpy import load_file
@@ -311,7 +312,7 @@ def settings(config, precision):
 
 REWARDS = {"objective", "reward", "samples", "likelihood_weight", "sharpness"}
 TEACHERS = {"teachers", "teacher_weight", "divergence", "temperature"}
-ELSEWHERE = REWARDS | TEACHERS | {"initial_run", "freeze", "metric", "device", "precision", "track"}
+ELSEWHERE = REWARDS | TEACHERS | {"freeze", "metric", "device", "precision", "track"}
 """Fields that are no settings of the loop, or that `tests/tasks` tests."""
 
 
@@ -324,6 +325,7 @@ def of_objective(settings, **changes):
 
 
 ARRIVES = {
+    "initial_run": (Path("run"), lambda settings: replace(settings, validate_first=True)),
     "epochs": (7, lambda settings: replace(settings, length=Period(7, "epoch"))),
     "updates": (7, lambda settings: replace(settings, length=Period(7))),
     "accumulate": (3, lambda settings: replace(settings, accumulate=3)),

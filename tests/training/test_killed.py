@@ -18,11 +18,11 @@ SETTINGS = replace(EVERYTHING, length=Period(15, "epoch"), save_seconds=0.0, ave
 STATE = "state/training.safetensors"
 
 
-def start(folder, resume):
+def start(folder, settings, resume):
     def work():
         torch.set_num_threads(1)  # threads do not survive a fork
         model = tiny_model(dropout=0.5)
-        train(model, BATCHES, SETTINGS, validate=dev_score, folder=folder, resume=resume)
+        train(model, BATCHES, settings, validate=dev_score, folder=folder, resume=resume)
 
     process = multiprocessing.get_context("fork").Process(target=work)
     process.start()
@@ -30,14 +30,16 @@ def start(folder, resume):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
-def test_a_training_killed_repeatedly_equals_an_uninterrupted_one(tmp_path):
+@pytest.mark.parametrize("first", [False, True])
+def test_a_training_killed_repeatedly_equals_an_uninterrupted_one(tmp_path, first):
+    settings = replace(SETTINGS, validate_first=first)
     one_go, again = tiny_model(dropout=0.5), tiny_model(dropout=0.5)
-    train(one_go, BATCHES, SETTINGS, validate=dev_score, folder=tmp_path / "one")
+    train(one_go, BATCHES, settings, validate=dev_score, folder=tmp_path / "one")
 
     folder = tmp_path / "killed"
     kills = 0
     for seconds in (0.0, 0.05, 0.011, 0.1):
-        process = start(folder, resume=kills > 0)
+        process = start(folder, settings, resume=kills > 0)
         while not (folder / STATE).exists() and process.is_alive():
             time.sleep(0.001)
         time.sleep(seconds)
@@ -47,7 +49,7 @@ def test_a_training_killed_repeatedly_equals_an_uninterrupted_one(tmp_path):
         process.join()
         kills += 1
     assert kills >= 2
-    train(again, BATCHES, SETTINGS, validate=dev_score, folder=folder, resume=True)
+    train(again, BATCHES, settings, validate=dev_score, folder=folder, resume=True)
     assert_same(weights(again), weights(one_go))
     assert log(folder) == log(tmp_path / "one")
     assert kept(folder) == kept(tmp_path / "one")

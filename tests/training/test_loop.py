@@ -2,6 +2,7 @@
 
 import json
 import operator
+import signal
 import threading
 from dataclasses import replace
 from itertools import count
@@ -126,11 +127,12 @@ def test_accumulated_batches_are_one_large_batch(per):
     torch.testing.assert_close(weights(parts), weights(whole), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("average", [None, 2])
+@pytest.mark.parametrize(("average", "first"), [(None, False), (2, False), (2, True)])
 @pytest.mark.parametrize("breaks", [(3,), (4,), (5,), (1, 2, 7, 11)])
-def test_an_interrupted_run_resumes_bit_equal(tmp_path, breaks, average):
+def test_an_interrupted_run_resumes_bit_equal(tmp_path, breaks, average, first):
     """With dropout, teacher forcing, accumulation, a schedule and noisy validation: equal bits."""
-    one_go, settings = tiny_model(dropout=0.5), replace(EVERYTHING, average=average)
+    one_go = tiny_model(dropout=0.5)
+    settings = replace(EVERYTHING, average=average, validate_first=first)
     train(one_go, BATCHES, settings, validate=dev_score, folder=tmp_path / "one")
     for number, update in enumerate(breaks):
         end = train(
@@ -380,6 +382,99 @@ def test_resuming_after_averaging_continues_from_the_last_weights(tmp_path):
     again = train(parts, BATCHES, long, validate=Judge(0.0), folder=tmp_path / "two", resume=True)
     assert again.score == 5.0
     assert kept(tmp_path / "one") == kept(tmp_path / "two")
+
+
+FIRST = TrainingSettings(length=Period(4), validate_every=Period(1), validate_first=True)
+
+
+def test_initial_weights_are_the_first_candidate_for_the_best(tmp_path):
+    """A validation before the first update changes no update."""
+    plain, model, result = tiny_model(), tiny_model(), tiny_model(seed=4)
+    train(plain, BATCHES, replace(FIRST, validate_first=False), validate=dev_score)
+    judge, watcher = Judge(5.0, 1.0, 4.0, 5.0, 2.0), Watcher()
+    end = train(model, BATCHES, FIRST, validate=judge, report=watcher, folder=tmp_path)
+    assert_same(weights(model), weights(plain))
+    assert_same(judge.seen[0], weights(tiny_model()))
+    load_weights(result, tmp_path / "model.safetensors")
+    assert_same(weights(result), weights(tiny_model()))
+    assert end.score == 5.0
+    dev = [line for line in log(tmp_path) if line["kind"] == "dev"]
+    assert [line["update"] for line in dev] == [0, 1, 2, 3, 4]
+    assert [line["epoch"] for line in dev] == [0, 1, 1, 1, 1]
+    assert [line["best"] for line in dev] == [True, *[False] * 4]
+    assert [line.update for line in watcher.lines if line.kind == "dev"] == [0, 1, 2, 3, 4]
+    longer = replace(FIRST, length=Period(5))
+    end = train(model, BATCHES, longer, validate=Judge(6.0), folder=tmp_path, resume=True)
+    assert end.score == 6.0
+    load_weights(result, tmp_path / "model.safetensors")
+    assert_same(weights(result), weights(model))
+
+
+def test_patience_waits_for_a_score_above_that_of_the_initial_weights(tmp_path):
+    settings = replace(FIRST, patience=2)
+    judge = Judge(5.0, 3.0, 4.0, 9.0, 9.0)
+    end = train(tiny_model(), BATCHES, settings, validate=judge, folder=tmp_path)
+    assert (end.reason, end.update, end.score) == ("patience", 2, 5.0)
+
+
+def test_initial_weights_are_not_averaged(tmp_path):
+    settings, result = replace(FIRST, average=2), tiny_model(seed=4)
+    judge = Judge(5.0, 3.0, 1.0, 4.0, 2.0, 4.5)
+    train(tiny_model(), BATCHES, settings, validate=judge, folder=tmp_path)
+    assert_same(judge.seen[5], judge.mean(2, 4))
+    (line,) = [line for line in log(tmp_path) if line["kind"] == "average"]
+    assert (line["validations"], line["score"], line["best"]) == ([1, 3], 4.5, False)
+    names = {f"validation-{number}.safetensors" for number in (0, 1, 3)}
+    assert set(kept(tmp_path)) == {"model.safetensors", *names}
+    load_weights(result, tmp_path / "model.safetensors")
+    assert_same(weights(result), judge.seen[0])
+
+
+def test_an_average_above_the_initial_weights_is_taken_back_by_a_longer_training(tmp_path):
+    settings, result = replace(FIRST, average=2), tiny_model(seed=4)
+    judge = Judge(5.0, 3.0, 1.0, 4.0, 2.0, 7.0)
+    assert train(tiny_model(), BATCHES, settings, validate=judge, folder=tmp_path).score == 7.0
+    longer, again = replace(settings, length=Period(5)), Judge(0.0, 0.0)
+    end = train(tiny_model(), BATCHES, longer, validate=again, folder=tmp_path, resume=True)
+    assert end.score == 5.0
+    load_weights(result, tmp_path / "model.safetensors")
+    assert_same(weights(result), judge.seen[0])
+
+
+def test_one_validation_after_that_of_the_initial_weights_gives_no_average(tmp_path):
+    settings = replace(FIRST, length=Period(1), average=2)
+    train(tiny_model(), BATCHES, settings, validate=Judge(1.0, 2.0), folder=tmp_path)
+    assert [line["kind"] for line in log(tmp_path)] == ["dev", "train", "dev", "end"]
+
+
+def test_a_run_killed_after_the_line_of_the_initial_weights_repeats_it(tmp_path, monkeypatch):
+    """The line is in the log, but the state before it is the last one."""
+
+    def killed(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("regard.training.session.Session.save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(tiny_model(), BATCHES, FIRST, validate=Judge(5.0), folder=tmp_path)
+    assert [line["kind"] for line in log(tmp_path)] == ["dev"]
+    judge = Judge(5.0, 1.0, 2.0, 3.0, 4.0)
+    train(tiny_model(), BATCHES, FIRST, validate=judge, folder=tmp_path, resume=True)
+    dev = [line for line in log(tmp_path) if line["kind"] == "dev"]
+    assert [line["update"] for line in dev] == [0, 1, 2, 3, 4]
+
+
+def test_a_run_stopped_before_its_first_update_does_not_repeat_the_validation(tmp_path):
+    def stop(model):
+        signal.raise_signal(signal.SIGINT)
+        return Validation(5.0, "scripted")
+
+    end = train(tiny_model(), BATCHES, FIRST, validate=stop, folder=tmp_path)
+    assert (end.reason, end.update, end.score) == ("interrupted", 0, 5.0)
+    judge = Judge(1.0, 2.0, 3.0, 4.0)
+    end = train(tiny_model(), BATCHES, FIRST, validate=judge, folder=tmp_path, resume=True)
+    assert (end.reason, end.score) == ("finished", 5.0)
+    assert [line["update"] for line in log(tmp_path) if line["kind"] == "dev"] == [0, 1, 2, 3, 4]
 
 
 def test_the_number_of_saved_checkpoints_is_bounded(tmp_path):

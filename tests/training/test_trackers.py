@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -22,14 +23,14 @@ SETTINGS = TrainingSettings(
 FIELDS = {f"field.{number}": str(number) for number in range(130)}
 
 
-def run(folder, *names, interrupt_after=None, resume=False):
+def run(folder, *names, interrupt_after=None, resume=False, settings=SETTINGS):
     """Train with trackers and return the reporter behind them."""
     watcher = Watcher(interrupt_after)
     with tracked(watcher, names, folder, "name", FIELDS) as report:
         train(
             tiny_model(measure=3.0),
             BATCHES,
-            SETTINGS,
+            settings,
             validate=dev_score,
             report=report,
             folder=folder,
@@ -57,6 +58,13 @@ def test_the_table_has_a_row_for_each_line_of_the_log(tmp_path):
         for name in ("kind", "update", "epoch", "loss", "score", "metric", "learning_rate"):
             value = line.get(name)
             assert row[name] == ("" if value is None else str(value))
+
+
+def test_the_table_has_the_validation_of_the_initial_weights(tmp_path):
+    run(tmp_path, "csv", settings=replace(SETTINGS, validate_first=True))
+    first, *rest = rows(tmp_path)
+    assert (first["kind"], first["update"]) == ("dev", "0")
+    assert [row["kind"] for row in rest] == [line["kind"] for line in lines(tmp_path)[1:]]
 
 
 def test_without_trackers_the_reporter_is_unchanged(tmp_path):

@@ -106,3 +106,9 @@ def test_lines_are_drawn_on_top(scores: list[float]) -> None:
     assert high - low >= 1
     assert all(tick == int(tick) for tick in below.get_xticks())
     assert below.get_xlim()[0] == 0
+
+
+def test_a_log_of_initial_weights_alone_is_drawn() -> None:
+    """Training stopped before its first update."""
+    figure = draw([{"kind": "dev", "update": 0, "score": 69.0, "loss": 1.0, "best": True}])
+    assert figure.axes[-1].get_xlim() == (0, 1.02)

@@ -1,4 +1,4 @@
-"""Diagnosis of a finished training whose dev score says that nothing was learned."""
+"""Diagnosis of a finished training whose dev scores say that nothing was learned."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_UNLEARNED = {
 }
 """Largest dev score, by metric, of a training that learned nothing."""
 FALL = 0.05
-"""Relative fall of the training loss below which the loss counts as flat."""
+"""Relative fall of a loss below which the loss counts as flat."""
 LONGER = "raise --training.epochs, or lower --data.batch-tokens or --data.batch-sentences"
 SHORT_TARGETS = "for short targets use --training.metric chrf or exact_match"
 BLEU_IS_ZERO = (
@@ -54,13 +54,16 @@ def diagnose(
     targets: Sequence[str],
     training: TrainingConfig,
 ) -> str | None:
-    """Return a sentence with the likely cause if a finished training learned nothing, or None. With
-    fewer than `MIN_DEV` dev targets the sentence says that this is uncertain.
+    """Return a sentence with the likely cause if a finished training learned nothing, or if no
+    validation was better than that of its initial weights; otherwise None. With fewer than
+    `MIN_DEV` dev targets the sentence says that this is uncertain.
 
     `records` are the lines of the log."""
     validations = [record for record in records if record["kind"] == "dev"]
     if end.interrupted or end.reason == "hours" or end.score is None or not validations:
         return None
+    if (sentence := _not_better(records, validations)) is not None:
+        return sentence
     metric = str(validations[-1]["metric"])
     maximum, comparison = MAX_UNLEARNED.get(metric), ""
     if metric == "accuracy" and targets:
@@ -74,14 +77,58 @@ def diagnose(
     if metric == "BLEU" and end.score == 0:
         return BLEU_IS_ZERO
     score, cause = f"dev {metric} {end.score:.2f}", _cause(end, records, validations, training)
+    losses = _dev_losses(validations)
+    if metric != "BLEU" and _falls(losses):
+        few = f" on {_examples(targets)}" if len(targets) < MIN_DEV else ""
+        return (
+            f"dev {metric} is still {end.score:.2f}{few}{comparison}, but the dev loss falls (from "
+            f"{losses[0]:.3f} to {losses[-1]:.3f}): train longer; {_longer(training)}"
+        )
     if metric == "BLEU":
         return f"perhaps nothing was learned ({score}): {cause or BLEU_IS_LOW}"
     if len(targets) < MIN_DEV:
-        noun = "example" if len(targets) == 1 else "examples"
-        score += f" on {len(targets)} {noun}{comparison}"
+        score += f" on {_examples(targets)}{comparison}"
         cause = cause or "too few dev examples to be sure; hold out more (--data.dev-size)"
         return f"perhaps nothing was learned ({score}): {cause}"
     return f"nothing was learned ({score}{comparison}): {cause or CHECKS}"
+
+
+def _not_better(
+    records: Sequence[Mapping[str, Any]], validations: Sequence[Mapping[str, Any]]
+) -> str | None:
+    """Return a sentence if the model has the initial weights, because no validation was better."""
+    first, *later = validations
+    averages = [record for record in records if record["kind"] == "average"]
+    if first["update"] or not later or any(line["best"] for line in (*later, *averages)):
+        return None
+    metric, score = first["metric"], first["score"]
+    best = min((line["score"] for line in later), key=lambda value: abs(value - score))
+    value = "an equal score and no lower dev loss" if best == score else f"{best:.2f}"
+    return (
+        f"the model has the initial weights (dev {metric} {score:.2f}): the best validation after "
+        f"them has {value}; lower --training.learning-rate, or train longer"
+    )
+
+
+def _dev_losses(validations: Sequence[Mapping[str, Any]]) -> list[float]:
+    return [record["loss"] for record in validations if record["loss"] is not None]
+
+
+def _falls(losses: Sequence[float]) -> bool:
+    """Return whether the last loss is the lowest and clearly below the one before it."""
+    return (
+        len(losses) > 1
+        and losses[-1] == min(losses)
+        and losses[-1] < losses[-2] - FALL * abs(losses[-2])
+    )
+
+
+def _longer(training: TrainingConfig) -> str:
+    return "raise --training.updates" if training.updates else LONGER
+
+
+def _examples(targets: Sequence[str]) -> str:
+    return "1 example" if len(targets) == 1 else f"{len(targets)} examples"
 
 
 def _cause(
@@ -95,10 +142,9 @@ def _cause(
         updates = "update" if end.update == 1 else "updates"
         is_within = end.update < training.warmup
         less = f", fewer than the {training.warmup} of the warm-up" if is_within else ""
-        remedy = "raise --training.updates" if training.updates else LONGER
-        return f"only {end.update} {updates}{less}; {remedy}"
+        return f"only {end.update} {updates}{less}; {_longer(training)}"
     losses = [record["loss"] for record in records if record["kind"] == "train"]
-    dev = [record["loss"] for record in validations if record["loss"] is not None]
+    dev = _dev_losses(validations)
     if len(dev) > 1 and min(dev) < dev[-1] and losses and losses[-1] < losses[0]:
         return "the model memorises the training data; add data, or raise --model.dropout"
     if losses and losses[-1] > (1 - FALL) * losses[0]:

@@ -292,6 +292,7 @@ def settings_of(
         validate_every=Period(config.validate_every)
         if config.validate_every
         else Period(1, "epoch"),
+        validate_first=config.initial_run is not None,
         patience=config.patience,
         hours=config.hours,
         average=config.average,

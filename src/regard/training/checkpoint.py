@@ -63,6 +63,7 @@ MAY_CHANGE = {
     "patience",
     "hours",
     "validate_every",
+    "validate_first",
     "log_every",
     "save_seconds",
     "sharding",
@@ -111,9 +112,9 @@ class Checkpoints:
         """Save the weights of the last validation: as the model if they are the best so far, and
         for the average if they are among the best. Return whether they are the best."""
         last = len(state.scores) - 1
-        if self.folder and last in self._to_average(state):
-            make_folder(self._validated(last).parent)
-            save_weights(model, self._validated(last), self.run)
+        if self.folder and last in self._to_keep(state):
+            make_folder(self._validated(last, state).parent)
+            save_weights(model, self._validated(last, state), self.run)
         if state.best == last:
             self.save_model(model)
         return state.best == last
@@ -128,18 +129,29 @@ class Checkpoints:
         """Set the model to the mean of the weights of the best validations. Return their numbers,
         counted from 1."""
         numbers = sorted(self._to_average(state))
-        files = [self._validated(number) for number in numbers]
+        files = [self._validated(number, state) for number in numbers]
         set_weights(model, mean_weights(files), files[0])
-        return tuple(number + 1 for number in numbers)
+        return tuple(_number_in_log(number, state) for number in numbers)
 
     def _to_average(self, state: TrainingState) -> list[int]:
-        return state.ranked[: self.average or 0]
+        return state.trained[: self.average or 0]
 
-    def _validated(self, number: int) -> Path:
-        """Return the file of the weights of a validation; file names count from 1."""
+    def _to_keep(self, state: TrainingState) -> set[int]:
+        """Return the validations whose weights are saved for the average. The best one is among
+        them: an average that became the model is taken back if the run is resumed."""
+        best = [state.best] if self.average and state.scores else []
+        return {*self._to_average(state), *best}
+
+    def _needed(self, state: TrainingState) -> set[Path]:
+        return {self._validated(number, state) for number in self._to_keep(state)}
+
+    def _validated(self, number: int, state: TrainingState) -> Path:
+        """Return the file of the weights of a validation. File names count from 1, after that of
+        the initial weights, if there is one, from 0."""
         if self.folder is None:
             raise ValueError("weights can be saved in a folder only")
-        return self.folder / "state" / f"validation-{number + 1}.safetensors"
+        name = f"validation-{_number_in_log(number, state)}.safetensors"
+        return self.folder / "state" / name
 
     def _validations(self) -> list[Path]:
         return list((self.folder / "state").glob("validation-*.safetensors")) if self.folder else []
@@ -165,11 +177,11 @@ class Checkpoints:
                 "state": asdict(state),
                 "fingerprint": dict(self.fingerprint),
                 "run": self.run,
-                "log": digest_up_to(self.state_path.parent.with_name(LOG), state.update),
+                "log": digest_up_to(self.state_path.parent.with_name(LOG), state.logged),
                 **({"parts": asdict(parts)} if parts else {}),
             }
             make_folder(self.state_path.parent)
-            needed = {self._validated(number) for number in self._to_average(state)}
+            needed = self._needed(state)
             needed_parts = [parts] if parts else []
             if self.state_path.exists() and not is_last:
                 keep_as(self.state_path, self._previous)
@@ -195,7 +207,7 @@ class Checkpoints:
             before, parts = _state(about, self._previous), parts_of(about.get("parts"))
         except (UserError, ValueError, LookupError, TypeError):
             return _Needed(set(), None)
-        return _Needed({self._validated(number) for number in self._to_average(before)}, parts)
+        return _Needed(self._needed(before), parts)
 
     def _intact(self) -> tuple[Path, dict[str, Any]]:
         """Return the training state with its metadata, or the state before it if the last one is
@@ -270,7 +282,7 @@ class Checkpoints:
         as in a run that was not interrupted. UserError if these are missing."""
         if self.folder is None or not self.average or not state.scores:
             return
-        best = self._validated(state.best)
+        best = self._validated(state.best, state)
         if not best.is_file():
             raise UserError(
                 f"cannot resume {self.folder}: {best}, a checkpoint to average, is missing. Train "
@@ -290,7 +302,7 @@ class Checkpoints:
             read_weights(folder / MODEL)
         digest = about.get("log")
         log = folder / LOG
-        if digest is not None and log.exists() and digest != digest_up_to(log, state.update):
+        if digest is not None and log.exists() and digest != digest_up_to(log, state.logged):
             raise UserError(
                 f"cannot resume {folder}: {log} is not the log of this run. Restore the log, or "
                 "remove it to start a new one"
@@ -304,6 +316,12 @@ class Checkpoints:
                     f"cannot resume {self.folder}: {name} was {was} and is {now} now. Restore "
                     "it, or train in a new folder"
                 )
+
+
+def _number_in_log(number: int, state: TrainingState) -> int:
+    """Return the number of a validation in names of files and in the log: 0 for that of the initial
+    weights, and from 1 for the others."""
+    return number if state.has_initial else number + 1
 
 
 def fingerprint_of(settings: TrainingSettings, batches: Batches) -> dict[str, str]:

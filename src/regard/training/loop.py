@@ -83,6 +83,8 @@ def train(
     ahead = _prefetched(steps, next(model.parameters()).device)
     products = product_library.using(state.products)
     with products, interruptions() as signals, ahead as steps:
+        if validate and settings.validate_first and state.update == 0 and not state.scores:
+            session.validate_initial(validate, total)
         while not (reason := _agreed(_reason_to_end(state, total, settings, signals, began))):
             progress = _update(session, steps, total)
             if _is_due(settings.log_every, progress):

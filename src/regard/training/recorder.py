@@ -58,7 +58,7 @@ class Recorder:
 
     def __init__(self, folder: Path | None, report: Reporter | None, state: TrainingState) -> None:
         self._log = Log(folder)
-        self._log.begin(state.update)
+        self._log.begin(state.logged)
         self._report = report
         self._state = state
         self._unread: list[tuple[Progress, Losses, Float[Tensor, ""]]] = []

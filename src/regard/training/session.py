@@ -95,6 +95,12 @@ class Session:
         if self.checkpoints.is_crowded():
             self.saved = -math.inf  # the next save is due, and removes old weights
 
+    def validate_initial(self, validate: Validate, total: int) -> None:
+        """Validate the initial weights before the first update, and save the state."""
+        self.state.has_initial = True
+        self.validate(validate, Progress(0, total, epoch=0, batch=0))
+        self.save()
+
     def is_save_due(self) -> bool:
         """Return whether the state was saved long enough ago. Processes with parts of a model
         agree."""
@@ -114,7 +120,7 @@ class Session:
         if not self.state.scores:
             with whole_model(self.replica) as whole:
                 self.checkpoints.save_model(whole)
-        if validate and self.settings.average and len(self.state.scores) > 1 and is_complete:
+        if validate and self.settings.average and len(self.state.trained) > 1 and is_complete:
             with whole_model(self.replica) as whole:
                 _try_average(validate, whole, self.checkpoints, self.state, self.recorder)
 

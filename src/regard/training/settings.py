@@ -74,6 +74,9 @@ class TrainingSettings:
     accumulate: int = 1
     """Number of batches in one update."""
     validate_every: Period = field(default_factory=lambda: Period(1, "epoch"))
+    validate_first: bool = False
+    """Whether the initial weights are validated before the first update, for trained weights. They
+    are the first candidate for the best ones, and are not averaged."""
     patience: int | None = None
     """Number of validations without a better score after which training stops."""
     hours: float | None = None

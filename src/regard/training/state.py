@@ -39,6 +39,8 @@ class TrainingState:
     totals: Totals = field(default_factory=Totals)
     higher_is_better: bool = True
     """Direction of the dev score; False for error rates."""
+    has_initial: bool = False
+    """Whether the first validation is that of the initial weights, before any update."""
     products: dict[str, str] = field(default_factory=dict)
     """Library of each class of matrix products (`product_library`); empty in runs of versions that
     had no choice."""
@@ -59,6 +61,16 @@ class TrainingState:
     def best(self) -> int:
         """Number of the best validation."""
         return self.ranked[0]
+
+    @property
+    def trained(self) -> list[int]:
+        """Numbers of the validations after an update, best first."""
+        return [number for number in self.ranked if number or not self.has_initial]
+
+    @property
+    def logged(self) -> int:
+        """Last update with lines in the log; -1 before a validation of the initial weights."""
+        return self.update if self.update or self.scores else -1
 
 
 def gain(score: float, higher_is_better: bool) -> float:

@@ -82,7 +82,8 @@ def draw(records: Sequence[Record]) -> Figure:
         _draw_measure(axes, train, name)
     if scored:
         _draw_score(panels[-1], scored)
-    panels[-1].set_xlim(0, 1.02 * max(float(record["update"]) for record in [*train, *dev]))
+    last = max(float(record["update"]) for record in [*train, *dev])
+    panels[-1].set_xlim(0, 1.02 * (last or 1.0))  # only the initial weights may be validated yet
     panels[-1].xaxis.get_major_locator().set_params(integer=True)
     panels[-1].set_xlabel(_duration([*train, *dev]), color=QUIET, size=9)
     figure.align_ylabels(panels)

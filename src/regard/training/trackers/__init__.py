@@ -66,8 +66,9 @@ def tracked(
 class TrackingReporter:
     """Reporter that writes every line of the log to trackers and passes all calls on.
 
-    The trackers are opened at the first update, whose number shows where a resumed run continues. A
-    tracker that fails is reported once and is not used again; training continues."""
+    The trackers are opened at the first update or validation, whose number shows where a resumed
+    run continues. A tracker that fails is reported once and is not used again; training
+    continues."""
 
     def __init__(
         self,
@@ -95,6 +96,8 @@ class TrackingReporter:
             self._reporter.on_train(line, progress)
 
     def on_validation(self, line: DevLine, validation: Validation) -> None:
+        if self._trackers is None:  # the validation of the initial weights precedes all updates
+            self._open(line.update)
         self._write(line)
         if self._reporter:
             self._reporter.on_validation(line, validation)
