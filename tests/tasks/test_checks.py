@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from regard.config import DataConfig, TrainingConfig
+from regard import recipes
+from regard.config import DataConfig, Experiment, TrainingConfig, TranslationModelConfig
 from regard.data.examples import Pair
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
@@ -15,11 +17,14 @@ from regard.tasks.checks import (
     Finding,
     caption_findings,
     check_findings,
+    gleu_findings,
     label_findings,
     length_findings,
     pair_findings,
     reward_findings,
 )
+from regard.tasks.initialisation import Initialisation
+from tests import configs
 
 NAMES = [f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst"]
 WORDS = [Pair(name, name[::-1], number) for number, name in enumerate(NAMES, start=1)]
@@ -110,6 +115,8 @@ def test_short_trainings_are_a_warning_with_longer_ones():
     assert finding.text.endswith(
         "of 1 update are a short training: --training.epochs 600 learns more"
     )
+    (finding,) = length_findings(25, 1, None)
+    assert finding.text.startswith("1 epoch of 25 updates is a short training: --training.epochs")
     assert length_findings(10, 20, 5) == ()
 
 
@@ -124,9 +131,45 @@ def test_a_training_shorter_than_its_warm_up_is_short():
 
 def test_rewards_for_an_untrained_model_are_reported():
     config = TrainingConfig(objective="self_critical")
-    (finding,) = reward_findings(config)
+    model = TranslationModelConfig().resolve()
+    (finding,) = reward_findings(config, model, None)
     assert finding.severity == "warn"
     assert "training.objective is self_critical" in finding.text
     assert "--init-from" in finding.text
-    assert reward_findings(replace(config, initial_run=Path("x"))) == ()
-    assert reward_findings(replace(config, objective="likelihood")) == ()
+    continued = replace(config, initial_run=Path("x"))
+    assert reward_findings(continued, model, None) == ()
+    copied = Initialisation(Path("x"), ("a", "b"), ("c",), ("d", "e", "f"), ())
+    assert reward_findings(continued, model, copied) == ()
+    assert reward_findings(replace(config, objective="likelihood"), model, None) == ()
+
+
+def test_rewards_for_a_model_with_few_weights_of_its_initial_run_are_reported(tmp_path):
+    theirs = TranslationModelConfig(size=24, dropout=0.3, tied="output").resolve()
+    (tmp_path / "config.yaml").write_text(recipes.dump(Experiment(model=theirs)))
+    config = TrainingConfig(objective="minimum_risk", initial_run=tmp_path)
+    few = Initialisation(tmp_path, ("a",), ("b",), ("c", "d", "e"), ())
+    (finding,) = reward_findings(config, TranslationModelConfig(size=32).resolve(), few)
+    assert finding == Finding(
+        "warn",
+        "training.objective is minimum_risk, and samples of a newly initialised model have hardly "
+        f"any reward: 2 of 5 weights are those of {tmp_path}; repeat the model options of that "
+        "run: --model.size 24 --model.tied output",
+    )
+    (finding,) = reward_findings(config, theirs, few)
+    assert finding.text.endswith(f" of {tmp_path}; --init-from a run of this model")
+    (finding,) = reward_findings(config, configs.transformer(size=8, heads=2).resolve(), few)
+    assert "--model.size 24 --model.tied output --model.encoder.kind recurrent" in finding.text
+    assert re.search(r" and \d+ more$", finding.text)
+
+
+def test_gleu_of_targets_of_one_word_is_reported():
+    words = [Pair("a", word, 1) for word in ("don't", "stop", "two words")]
+    config = TrainingConfig(objective="expected_reward")
+    (finding,) = gleu_findings(config, words)
+    assert finding.severity == "warn"
+    assert finding.text.startswith("most targets are one word, and the reward gleu counts words: ")
+    assert "--training.samples" in finding.text
+    assert gleu_findings(replace(config, reward="gleu"), words) == (finding,)
+    assert gleu_findings(config, [*words, words[-1]]) == ()
+    assert gleu_findings(config, []) == ()
+    assert gleu_findings(replace(config, objective="likelihood"), words) == ()

@@ -81,8 +81,8 @@ class TrainingConfig:
     samples: Count = 5
     """Samples of each sentence for its reward."""
     likelihood_weight: Weight | None = None
-    """Weight of the likelihood beside the reward. Default: 0.017 with expected_reward, otherwise
-    0."""
+    """Weight of the likelihood beside the reward. Label smoothing and teacher forcing apply to the
+    likelihood alone. Default: 0.017 with expected_reward, otherwise 0."""
     sharpness: Positive = 0.005
     """Exponent of the probabilities of the samples, for minimum_risk."""
     teachers: tuple[Path, ...] = ()

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from itertools import islice
 from math import ceil
 
-from regard.config import Data, TrainingConfig
+from regard.config import Data, ModelConfig, TrainingConfig
 from regard.data.examples import Pair
 from regard.data.files.columns import is_count
 from regard.data.text.features import FeatureTokenizer, split_source
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
+from regard.metrics.text import gleu_words
 from regard.names import Severity
+from regard.tasks.initialisation import SHOWN, Initialisation, differing_options
 
 NEARLY_ALL = 0.95
 """Share of unknown held-out tokens above which nothing can be learned."""
@@ -37,6 +39,8 @@ MIN_WAIT = 100
 """Number of updates that patience should wait for a better dev score."""
 NUM_PAIRS = 20_000
 """Number of training pairs that are inspected."""
+NUM_GLEU = 1000
+"""Number of training targets whose words are counted as in GLEU."""
 
 
 @dataclass(frozen=True)
@@ -149,15 +153,46 @@ def caption_findings(num_images: int, *, is_pretrained: bool) -> tuple[Finding, 
     )
 
 
-def reward_findings(config: TrainingConfig) -> tuple[Finding, ...]:
-    """Return the findings about rewards for a model that is newly initialised."""
-    if not config.has_rewards or config.initial_run is not None:
+def reward_findings(
+    config: TrainingConfig, model: ModelConfig, initialisation: Initialisation | None
+) -> tuple[Finding, ...]:
+    """Return the findings about rewards for a model whose weights are newly initialised, at least
+    most of them. `initialisation` is that of a training which is not resumed."""
+    if not config.has_rewards:
+        return ()
+    samples = (
+        f"training.objective is {config.objective}, and samples of a newly initialised model have "
+        "hardly any reward: "
+    )
+    if config.initial_run is None:
+        return (Finding("warn", f"{samples}--init-from starts from a trained run"),)
+    if initialisation is None or not initialisation.is_mostly_new:
+        return ()
+    run = initialisation.run
+    options = differing_options(run, model)
+    more = f" and {len(options) - SHOWN} more" if len(options) > SHOWN else ""
+    remedy = (
+        f"repeat the model options of that run: {' '.join(options[:SHOWN])}{more}"
+        if options
+        else "--init-from a run of this model"
+    )
+    text = f"{samples}{initialisation.share_copied} are those of {run}; {remedy}"
+    return (Finding("warn", text),)
+
+
+def gleu_findings(config: TrainingConfig, train: Iterable[Pair]) -> tuple[Finding, ...]:
+    """Return the finding that GLEU, which counts words, is 0 or 1 for most training targets."""
+    if not config.has_rewards or config.reward not in (None, "gleu"):
+        return ()
+    lengths = [len(gleu_words(pair.target)) for pair in islice(train, NUM_GLEU)]
+    if sum(length == 1 for length in lengths) <= len(lengths) / 2:
         return ()
     return (
         Finding(
             "warn",
-            f"training.objective is {config.objective}, and samples of a newly initialised model "
-            "have hardly any reward: --init-from starts from a trained run",
+            "most targets are one word, and the reward gleu counts words: it is 1 for a sample "
+            "that equals its reference, and 0 for every other one. Start from a run with a high "
+            "dev exact match (--init-from), or raise --training.samples",
         ),
     )
 
@@ -183,8 +218,8 @@ def length_findings(
     return (
         Finding(
             "warn",
-            f"{'1 epoch' if epochs == 1 else f'{epochs} epochs'} of {updates_per_epoch} {noun} are "
-            f"a short training: {remedy} learns more",
+            f"{'1 epoch' if epochs == 1 else f'{epochs} epochs'} of {updates_per_epoch} {noun} "
+            f"{'is' if epochs == 1 else 'are'} a short training: {remedy} learns more",
         ),
     )
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from torch import Tensor, nn
 
+from regard import recipes
+from regard.config import ModelConfig
 from regard.data.special_tokens import SPECIAL
 from regard.errors import UserError
 from regard.names import Side, VocabularySide
+from regard.runs.folder import RunFolder
 from regard.tasks.tokenizers import AnyTokenizer
 
 Value = TypeVar("Value")
@@ -56,9 +59,18 @@ class Initialisation:
     new: tuple[str, ...]
     words: tuple[SharedWords, ...]
 
-    def __str__(self) -> str:
+    @property
+    def is_mostly_new(self) -> bool:
+        """Whether most weights are newly initialised."""
+        return len(self.new) > len(self.copied + self.by_words)
+
+    @property
+    def share_copied(self) -> str:
+        """Number of copied weights, in words."""
         num_copied = len(self.copied + self.by_words)
-        total = num_copied + len(self.new)
+        return f"{num_copied} of {num_copied + len(self.new)} weights"
+
+    def __str__(self) -> str:
         counts = [
             f"{shared.known:,} of {shared.size:,} {shared.side} words" for shared in self.words
         ]
@@ -66,7 +78,7 @@ class Initialisation:
         more = len(self.new) - SHOWN
         return "; ".join(
             [
-                f"initialised from {self.run}: {num_copied} of {total} weights",
+                f"initialised from {self.run}: {self.share_copied}",
                 *counts,
                 f"newly initialised: {names}" + (f" and {more} more" if more > 0 else ""),
             ]
@@ -117,6 +129,28 @@ def copy_weights(
         )
     counts = tuple(words[side] for side in SIDES if side in words)
     return Initialisation(run, tuple(copied), tuple(by_words), tuple(new), counts)
+
+
+def differing_options(run: Path, model: ModelConfig) -> tuple[str, ...]:
+    """Return the model options of a run that differ from those of a resolved model, as they are
+    written on the command line. Dropout is left out, and so are values that parts inherit."""
+    theirs = dict(recipes.flat({"model": asdict(RunFolder(run).experiment().model)}))
+    ours = dict(recipes.flat({"model": asdict(model)}))
+    values = {
+        name: (value, ours.get(name))
+        for name, value in theirs.items()
+        if value != ours.get(name) and not name.endswith("dropout")
+    }
+    inherited = values.get("model.size")
+    own = (name for name, both in values.items() if name == "model.size" or both != inherited)
+    return tuple(
+        f"--{name.replace('_', '-')} {_on_command_line(theirs[name])}"
+        for name in sorted(own, key=lambda name: name.count("."))
+    )
+
+
+def _on_command_line(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _shared_name(name: str) -> str:

@@ -112,7 +112,7 @@ def prepare(
         longest=batches.longest,
         findings=(
             *caption_findings(len(image_set.names), is_pretrained=backbone is not None),
-            *reward_findings(config),
+            *reward_findings(config, model_config, initialisation),
         ),
     )
 

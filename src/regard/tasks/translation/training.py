@@ -32,7 +32,7 @@ from regard.runs.progress import OnProgress
 from regard.runs.splits import Split
 from regard.shapes import Int, Tensor
 from regard.tasks.arguments import sections_of
-from regard.tasks.checks import Finding, pair_findings, reward_findings
+from regard.tasks.checks import Finding, gleu_findings, pair_findings, reward_findings
 from regard.tasks.generation import GeneratedText
 from regard.tasks.objectives import gleu, objective_of, sampler_of
 from regard.tasks.setup import TrainingSetup
@@ -102,7 +102,11 @@ def prepare(
         initialisation,
         longest=encoded.batches.longest,
         describe=partial(_lines, tokenizers),
-        findings=(*_findings(data, model_config, tokenizers, split), *reward_findings(config)),
+        findings=(
+            *_findings(data, model_config, tokenizers, split),
+            *reward_findings(config, model_config, initialisation),
+            *gleu_findings(config, split.train),
+        ),
     )
 
 
