@@ -122,6 +122,20 @@ def test_options_without_effect_are_reported(capsys, here):
     assert (status, "model.decoder.attention has no effect: " in out) == (0, True)
 
 
+def test_options_without_effect_of_a_resumed_run_are_those_of_its_command(capsys, here):
+    pairs(here / "mine.tsv")
+    start = ("mine.tsv", *SMALL, "--training.epochs", 1)
+    assert regard(capsys, *start, "--output", "first")[0] == 0
+    options = ("--data.tokenizers-path", "first", "--output", "second")
+    assert "has no effect" not in regard(capsys, *start, *options)[1]
+    longer = ("mine.tsv", "--output", "second", "--resume", "--training.updates")
+    status, out, _ = regard(capsys, *longer, 3)
+    assert (status, "has no effect" in out) == (0, False)
+    _, out, _ = regard(capsys, *longer, 4, "--training.epochs=2")
+    assert out.count("has no effect") == 1
+    assert "training.epochs has no effect: training.updates sets the length" in out
+
+
 def test_a_run_is_not_resumed_as_another_recipe(capsys, here):
     pairs(here / "mine.tsv")
     regard(capsys, "mine.tsv", *SMALL, "--training.epochs", 1)

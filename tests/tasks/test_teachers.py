@@ -77,7 +77,31 @@ def test_a_resumed_run_needs_the_same_teachers(ensemble, tmp_path):
     with pytest.raises(UserError, match=r"training.teachers: .*teacher is not a run"):
         train(longer, tmp_path / "student", resume=True)
     shutil.copytree(ensemble / "2", teacher)
-    with pytest.raises(UserError, match=r"cannot resume .*objective.teachers was Teachers"):
+    with pytest.raises(UserError) as error:
+        train(longer, tmp_path / "student", resume=True)
+    assert str(error.value) == (
+        f"cannot resume {tmp_path / 'student'}: training.teachers: {teacher} has other weights "
+        f"than when this training started: restore {teacher}, or train in a new folder"
+    )
+
+
+def test_a_resumed_run_names_the_teacher_that_changed(ensemble, tmp_path):
+    """A member of an ensemble that was trained again, and an ensemble with a member less."""
+    teachers = tmp_path / "teachers"
+    shutil.copytree(ensemble, teachers)
+    student = distilled(tiny(updates=1), teachers)
+    train(student, tmp_path / "student")
+    longer = replace(student, training=replace(student.training, updates=2))
+    save_ensemble(teachers, ["1"])
+    with pytest.raises(UserError, match=rf"training.teachers: {teachers} has other members than"):
+        train(longer, tmp_path / "student", resume=True)
+    save_ensemble(teachers, ["1", "2"])
+    shutil.copytree(teachers / "1", teachers / "2", dirs_exist_ok=True)
+    model = (teachers / "2" / "model.safetensors").read_bytes()
+    train(tiny(updates=2), tmp_path / "other")
+    shutil.copytree(tmp_path / "other", teachers / "2", dirs_exist_ok=True)
+    assert model != (teachers / "2" / "model.safetensors").read_bytes()
+    with pytest.raises(UserError, match=rf"training.teachers: {teachers / '2'} has other weights"):
         train(longer, tmp_path / "student", resume=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
@@ -326,12 +326,24 @@ class Views(NamedTuple):
 
 
 def _inherited(options: Options, arguments: list[str]) -> frozenset[str]:
-    """Return the unused fields that have the recipe's value and are in use in the recipe: the
-    command line did not set them."""
+    """Return the unused fields that the command line did not set. Those of a new run have the
+    recipe's value and are in use in the recipe. A resumed run has all others from its own
+    configuration."""
+    if options.resume:
+        typed = {argument.partition("=")[0].replace("_", "-") for argument in arguments}
+        names = {unused.name for unused in unused_fields(options.experiment)}
+        return frozenset(name for name in names if not _is_typed(name, typed))
     recipe, experiment = find_experiment(options.recipe, arguments), options.experiment
     own = {unused.name for unused in unused_fields(recipe)}
     names = {unused.name for unused in unused_fields(experiment)} - own
     return frozenset(name for name in names if attrgetter(name)(experiment) == _value(recipe, name))
+
+
+def _is_typed(name: str, flags: Iterable[str]) -> bool:
+    """Whether one of the flags sets this field, or a field of this part."""
+    section, _, field_name = name.replace("_", "-").rpartition(".")
+    own = (f"--{section}.{field_name}", f"--{section}.no-{field_name}")
+    return any(flag in own or flag.startswith(f"{own[0]}.") for flag in flags)
 
 
 def _value(recipe: Experiment, name: str) -> object:

@@ -30,7 +30,8 @@ from regard.runs.splits import Split
 from regard.tasks.all_tasks import task_of
 from regard.tasks.checks import check_findings
 from regard.tasks.setup import TrainingSetup
-from regard.training.checkpoint import Checkpoints, fingerprint_of
+from regard.tasks.teachers import describe_change
+from regard.training.checkpoint import ChangedSettingError, Checkpoints, fingerprint_of
 from regard.training.failed_batch import batches_of, write_batches
 from regard.training.freezing import keep_fixed
 from regard.training.log import EndLine, Reporter
@@ -150,7 +151,13 @@ class _Training:
         check_unused(self.folder)  # another training may have begun meanwhile
         fingerprint = fingerprint_of(self.settings, self.setup.batches)
         checkpoints = Checkpoints(self.folder.path, fingerprint)
-        _check_state(self.folder, self.experiment.data, checkpoints, goes_on=self.resume)
+        try:
+            _check_state(self.folder, self.experiment.data, checkpoints, goes_on=self.resume)
+        except ChangedSettingError as error:
+            if error.name != "objective.teachers":
+                raise
+            change = describe_change(self.experiment.training, error.was)
+            raise UserError(f"cannot resume {self.folder.path}: {change}") from error
         if self.resume:
             check_dev(self.folder, self.split.dev)
 

@@ -32,6 +32,23 @@ def teachers_of(config: TrainingConfig, load: Callable[[Path], nn.Module]) -> Te
     return Teachers(tuple(models), tuple(digest_of_file(RunFolder(run).model) for run in runs))
 
 
+def describe_change(config: TrainingConfig, was: str) -> str:
+    """Return what changed in the teachers of a training. `was` contains their digests when the
+    training started."""
+    runs = [
+        run
+        for run in all_members(config.teachers)
+        if digest_of_file(RunFolder(run).model) not in was
+    ]
+    names = ", ".join(map(str, runs or config.teachers))
+    verb = "has" if len(runs or config.teachers) == 1 else "have"
+    changed = "weights" if runs else "members"
+    return (
+        f"training.teachers: {names} {verb} other {changed} than when this training started: "
+        f"restore {names}, or train in a new folder"
+    )
+
+
 def check_longest(path: Path, teacher: ModelConfig, max_length: int) -> None:
     """Check that a teacher reads sequences of `max_length` tokens. UserError if it has a smaller
     number of positions."""

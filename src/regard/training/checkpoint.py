@@ -71,6 +71,16 @@ MAY_CHANGE = {
 """Settings that may differ when a run is resumed."""
 
 
+class ChangedSettingError(UserError):
+    """A setting, or the training data, is not that of the run to resume."""
+
+    def __init__(self, message: str, name: str, was: str) -> None:
+        """`name` is that of the fingerprint, and `was` its value when the run started."""
+        super().__init__(message)
+        self.name = name
+        self.was = was
+
+
 @dataclass(frozen=True)
 class _Needed:
     """Files that a training state needs."""
@@ -312,9 +322,11 @@ class Checkpoints:
         for name in [*saved, *self.fingerprint]:
             was, now = saved.get(name, "not set"), self.fingerprint.get(name, "not set")
             if was != now:
-                raise UserError(
+                raise ChangedSettingError(
                     f"cannot resume {self.folder}: {name} was {was} and is {now} now. Restore "
-                    "it, or train in a new folder"
+                    "it, or train in a new folder",
+                    name,
+                    was,
                 )
 
 
