@@ -225,7 +225,7 @@ def test_scores_on_the_training_file_are_marked(run, data, capsys):
     regard(capsys, "train", recipe, "--data.path", path, "-o", again, "--training.epochs", 1)
     _, _, err = regard(capsys, "evaluate", again, path, "--first", 3)
     assert f"{again} was trained on pairs of {path}, so these scores say little about other" in err
-    assert err.endswith(f"; its held-out scores: regard evaluate {again}\n")
+    assert err.endswith(f"; held-out scores: regard evaluate {again}\n")
     copy = path.with_name("copy.txt")
     copy.write_bytes(path.read_bytes())
     _, _, err = regard(capsys, "evaluate", again, copy, "--first", 3)
@@ -349,10 +349,14 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
     [
         (
             ("translate", "RUN"),
-            "expected a run with data.task translate. `regard classify` is",
+            "expected a run with data.task translate. `regard classify` is the command for ",
         ),
-        (("score", "RUN", "PAIRS"), "is classify: expected a run with data.task translate"),
-        (("export", "RUN", "--to", "onnx"), "is classify: expected a run with data.task translate"),
+        (("caption", "RUN", "x.png"), "`regard classify` is the command for "),
+        (("score", "RUN", "PAIRS"), "is classify: expected a run with data.task translate\n"),
+        (
+            ("export", "RUN", "--to", "onnx"),
+            "is classify: expected a run with data.task translate\n",
+        ),
         (("plot", "RUN", "who", "--kind", "decoder"), "has no attention of kind decoder"),
         (("plot", "RUN", "who", "--target", "x"), "--target is for runs that translate"),
         (("plot", "RUN", " "), "the text is blank: expected a text to classify"),

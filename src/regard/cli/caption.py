@@ -13,7 +13,7 @@ import tyro
 
 from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import check_different, chunks, opened
-from regard.cli.options import Device
+from regard.cli.options import Device, check_task
 from regard.cli.output import warn
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.searching import SearchFields, parse
@@ -72,6 +72,7 @@ def run(arguments: list[str]) -> int:
         raise UserError("no images: name at least one image file")
     images = [name for argument in options.images for name in _images(argument)]
     check_different(images, options.output, options.trace)
+    check_task(options.run, "caption")
     check_bulk(options.bulk, images, options.output)
     job = CaptionJob(options, tuple(images))
     if options.bulk.cluster is not None:

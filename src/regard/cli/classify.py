@@ -15,7 +15,7 @@ import tyro
 from regard.cli import show
 from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import LineInput, check_different, encoding_of, opened
-from regard.cli.options import Device, parse
+from regard.cli.options import Device, check_task, parse
 from regard.cli.prediction_faults import PredictionFaults
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.config import ClassificationDataConfig
@@ -88,6 +88,7 @@ def run(arguments: list[str]) -> int:
         raise UserError(
             "--follow prints one line for each input line: leave out --tint and --output"
         )
+    check_task(options.run, "classify")
     check_bulk(options.bulk, [options.file], options.output, follow=options.follow)
     if options.bulk.cluster is not None:
         return _run_on_cluster(options)

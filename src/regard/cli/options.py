@@ -29,6 +29,7 @@ from regard.config.checks import (
     parse_value,
 )
 from regard.errors import UsageError, UserError
+from regard.names import TaskName
 from regard.recipes.upgrade import RENAMED as FIELDS
 
 Record = TypeVar("Record")
@@ -305,3 +306,16 @@ Device = Annotated[
 ]
 Runs = tyro.conf.UseAppendAction[tuple[Path, ...]]
 """Folders of runs, each with the option's name before it."""
+
+
+def check_task(run: Path, command: TaskName) -> None:
+    """Raise a UserError that names the right command if the run is of another task than that of
+    this command, which has the name of its task."""
+    from regard.runs.folder import RunFolder
+    from regard.tasks.arguments import wrong_task
+
+    task = RunFolder(run).experiment().data.task
+    if task != command:
+        raise UserError(
+            f"{wrong_task(task, command, str(run))}. `regard {task}` is the command for {run}"
+        )

@@ -13,7 +13,7 @@ import tyro
 
 from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import LineInput, check_different, encoding_of
-from regard.cli.options import Device, Runs
+from regard.cli.options import Device, Runs, check_task
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.searching import SearchFields, parse
 from regard.cli.translation_faults import TranslationFaults
@@ -102,6 +102,7 @@ def run(arguments: list[str]) -> int:
             "--follow prints one line for each input line: leave out --nbest, --verbose and "
             "--output"
         )
+    check_task(options.run, "translate")
     check_bulk(options.bulk, [options.file], options.output, follow=options.follow)
     if options.bulk.cluster is not None:
         return _run_on_cluster(options)

@@ -20,11 +20,13 @@ def sections_of(experiment: Experiment, kind: type[AnyData], name: str) -> tuple
     UserError for another task, with the name of the experiment's run."""
     data = experiment.data
     if not isinstance(data, kind):
-        raise UserError(
-            f"data.task of {name} is {data.task}: expected a run with data.task {kind.task}. "
-            f"`regard {data.task}` is the command for {name}"
-        )
+        raise UserError(wrong_task(data.task, kind.task, name))
     return data, experiment.model
+
+
+def wrong_task(task: str, expected: str, name: str) -> str:
+    """Return the message about a run of another task."""
+    return f"data.task of {name} is {task}: expected a run with data.task {expected}"
 
 
 def check_single(run: str | Path, others: Sequence[str | Path]) -> None:
