@@ -8,6 +8,7 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.files import whole
+from regard.runs.sweep_record import SweepRecord
 
 ENSEMBLE, CONFIG = "ensemble.json", "config.yaml"
 """Names of the file with the members, and of the file that every run has."""
@@ -23,6 +24,21 @@ def members_of(path: str | Path) -> tuple[Path, ...]:
     """Return the run folders of an ensemble, or the path itself if it is no ensemble. UserError
     for a damaged `ensemble.json`, and for a member that is not there."""
     folder = Path(path)
+    names = _member_names(folder)
+    if names is None:
+        return (folder,)
+    for name in names:
+        if not (folder / name / CONFIG).is_file():
+            raise UserError(
+                f"{folder / ENSEMBLE} names the run {name}, which is not there: restore it, or "
+                "repeat the command `regard ensemble` that made it, which trains it again"
+            )
+    return tuple(folder / name for name in names)
+
+
+def _member_names(folder: Path) -> list[str] | None:
+    """Return the names in `ensemble.json`, or None if there is no such file. UserError for a
+    damaged file."""
     file = folder / ENSEMBLE
     try:
         names = json.loads(file.read_text(encoding="utf-8"))["members"]
@@ -31,19 +47,26 @@ def members_of(path: str | Path) -> tuple[Path, ...]:
         if not all(isinstance(name, str) and name for name in names):
             raise ValueError
     except (FileNotFoundError, NotADirectoryError):
-        return (folder,)
+        return None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f'{file} is damaged: expected {{"members": [names of run folders]}}; repeat the '
             "command `regard ensemble` that made it, which trains nothing again"
         ) from error
-    for name in names:
-        if not (folder / name / CONFIG).is_file():
-            raise UserError(
-                f"{file} names the run {name}, which is not there: restore it, or repeat the "
-                "command `regard ensemble` that made it, which trains it again"
-            )
-    return tuple(folder / name for name in names)
+    return names
+
+
+def folder_of(runs: Sequence[Path]) -> Path | None:
+    """Return the folder of the ensemble that has these members in this order. None if there is no
+    such folder, and for one run."""
+    folder = runs[0].parent
+    names = _member_names(folder) if len(runs) > 1 else None
+    return folder if names and [folder / name for name in names] == [*runs] else None
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """Return the run folders in a folder, sorted by name."""
+    return sorted(path for path in folder.iterdir() if (path / CONFIG).is_file())
 
 
 def is_ensemble(folder: Path) -> bool:
@@ -52,9 +75,20 @@ def is_ensemble(folder: Path) -> bool:
 
 
 def check_single(folder: Path) -> None:
-    """Raise a UserError if a folder is that of an ensemble instead of a run."""
+    """Raise a UserError if a folder is that of an ensemble or a sweep instead of a run."""
     if is_ensemble(folder):
         raise UserError(f"{folder} is an ensemble: expected a run, such as {members_of(folder)[0]}")
+    record = SweepRecord.read(folder)
+    if record is None:
+        return
+    if record.command == "ensemble":
+        raise UserError(
+            f"{folder} is an ensemble whose training is not finished: repeat the command `regard "
+            "ensemble` that began it, which continues the training"
+        )
+    runs = runs_in(folder)
+    example = f", such as {runs[0]}" if runs else "; it has none, so repeat its `regard sweep`"
+    raise UserError(f"{folder} is a sweep: expected one of its runs{example}")
 
 
 def all_members(paths: Iterable[str | Path]) -> tuple[Path, ...]:

@@ -13,7 +13,7 @@ from regard import recipes
 from regard.config import Experiment
 from regard.data.examples import Pair
 from regard.errors import UserError
-from regard.files import LOG, MODEL, RECORD, STATE, whole
+from regard.files import LOG, MODEL, RECORD, STATE, exists, whole
 from regard.recipes.upgrade import format_of, upgrade_tensor_name
 from regard.recipes.yaml_file import read_recipe_file
 from regard.record import REMEDY, Record, digest_of_file
@@ -137,6 +137,11 @@ class RunFolder:
         """Return the experiment of the run. UserError if the folder is not a run folder."""
         if not self.config.is_file():
             check_single(self.path)
+            if not exists(self.path):
+                raise UserError(
+                    f"{self.path} is not a run: the folder does not exist. Check its name, or "
+                    "train a run with `regard train`"
+                )
             raise UserError(
                 f"{self.path} is not a run: it has no config.yaml. Train one with `regard train`"
             )
