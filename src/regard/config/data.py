@@ -109,8 +109,9 @@ class DataConfig:
     vocabulary: tuple[str, ...] | None = None
     """Words of a shared vocabulary, in order, without <unk>. Default: the vocabulary is learned."""
     tokenizers_path: Path | None = None
-    """Run folder whose tokenizers and vocabularies are used; other tokenizer options are ignored.
-    Ensembles and runs that start from another run need the same vocabularies."""
+    """Folder of a run or an ensemble whose tokenizers and vocabularies are used; other tokenizer
+    options are ignored. Ensembles, distillation and runs that start from another run need the same
+    vocabularies."""
     source_end: bool = True
     """Append <eos> to sources."""
     target_end: bool = True

@@ -10,7 +10,6 @@ from regard.data.examples import Corpus
 from regard.data.text.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
 from regard.linear import meta_device
 from regard.runs import splits
-from regard.runs.folder import RunFolder
 from regard.runs.splits import TrainingPairs
 from regard.tasks.arguments import sections_of
 from regard.tasks.cost import ASSUMED_WORDS, Cost, VocabularySizes
@@ -33,7 +32,7 @@ def vocabulary_sizes(config: DataConfig) -> VocabularySizes:
     """Return the sizes of another run's vocabularies, of those of generated data, or of those that
     the recipe sets."""
     if config.tokenizers_path is not None:
-        tokenizers = Tokenizers.load(RunFolder(config.tokenizers_path))
+        tokenizers = Tokenizers.of_run(config.tokenizers_path)
         return VocabularySizes(len(tokenizers.source), len(tokenizers.target), False)
     if config.synthetic is not None or config.vocabulary is not None:
         empty = TrainingPairs(Corpus(()), 0, 0, frozenset(), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from regard.config import DataConfig, TranslationModelConfig
@@ -12,6 +13,8 @@ from regard.data.text.copying import CopyEncoder, CopySource
 from regard.data.text.encoded import EncodedPairs
 from regard.data.text.features import FeatureTokenizer, load_source, source_from_json
 from regard.data.text.tokenizer import Tokenizer
+from regard.errors import UserError
+from regard.runs.ensemble import check_single, members_of
 from regard.runs.folder import RunFolder
 
 EncodedSource = list[int] | CopySource
@@ -36,6 +39,17 @@ class Tokenizers:
         """Load both tokenizers of a run."""
         source = load_source(folder.source_tokenizer)
         return cls(source, Tokenizer.load(folder.target_tokenizer))
+
+    @classmethod
+    def of_run(cls, path: Path) -> Tokenizers:
+        """Load the tokenizers of a run, or of an ensemble, whose members share them. UserError for
+        a folder without tokenizers."""
+        run, *_ = members_of(path)
+        try:
+            check_single(run)
+            return cls.load(RunFolder(run))
+        except UserError as error:
+            raise UserError(f"data.tokenizers_path: {error}") from error
 
     @classmethod
     def from_json(cls, texts: Sequence[str]) -> Tokenizers:

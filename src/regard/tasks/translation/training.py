@@ -150,7 +150,7 @@ def _tokenizers(
         return Tokenizers.load(resumed)
     if path is None:
         return preparation.train_tokenizers(data, split.train, on_progress)
-    tokenizers = Tokenizers.load(RunFolder(path))
+    tokenizers = Tokenizers.of_run(path)
     has_features = isinstance(tokenizers.source, FeatureTokenizer)
     if has_features != bool(data.feature_columns):
         verb = "reads" if has_features else "does not read"
