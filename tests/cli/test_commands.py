@@ -783,7 +783,9 @@ def test_every_command_that_runs_a_model_takes_an_ensemble(capsys, run, tmp_path
         ("evaluate", copy, pairs),
     ):
         alone = regard(capsys, *command)
-        assert regard(capsys, *command, "--ensemble", run, run) == alone
+        status, out, err = regard(capsys, *command, "--ensemble", run, run)
+        assert (status, out.replace(", ensemble of 3\n", "\n"), err) == alone
+        assert ("ensemble of 3" in out) == (command[0] == "evaluate")
         status, _, err = regard(capsys, *command, "--ensemble", tmp_path)
         assert status == 1
         assert "is not a run" in err

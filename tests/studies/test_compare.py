@@ -90,6 +90,54 @@ def test_fields_that_inherit_a_varied_field_are_not_in_names():
     ]
 
 
+def test_systems_that_differ_in_many_fields_are_named_after_their_folders(tmp_path):
+    fields = [dict.fromkeys("abcd", value) for value in "12"]
+    paths = [tmp_path / name for name in ("sweep/a", "sweep/b", "c")]
+    groups = [[RunFolder(path) for path in paths[:2]], [RunFolder(paths[2])]]
+    assert _names(groups, fields) == [f"{paths[0]} and 1 more", str(paths[2])]
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "sweep.json").touch()
+    assert _names(groups, fields) == [f"{tmp_path / 'sweep'} (2 runs)", str(paths[2])]
+    groups[1] = [RunFolder(tmp_path / "sweep" / name) for name in "cd"]
+    assert _names(groups, fields) == [f"{tmp_path}/sweep/{name} and 1 more" for name in "ac"]
+
+
+def scored(name, references, *scores):
+    """A system whose runs have these scores, in BLEU and chrF."""
+    outputs = (ScoredOutput("p", "x", references),)
+    metrics = (
+        [MetricScore("BLEU", bleu, ""), MetricScore("chrF", chrf, "")] for bleu, chrf in scores
+    )
+    evaluations = tuple(Evaluation(1, tuple(metric), outputs) for metric in metrics)
+    return System(name, tuple(Path(str(n)) for n in range(len(scores))), evaluations)
+
+
+def test_bleu_of_short_references_neither_is_shown_nor_selects_the_median_run():
+    scores = [(0.0, 60.0), (0.0, 90.0), (0.0, 70.0)]
+    short, long = (scored("a", (text,), *scores) for text in ("abcd", "a b c d"))
+    assert (short.shown_metrics, long.shown_metrics) == (("chrF",), ("BLEU", "chrF"))
+    assert short.metrics == long.metrics
+    assert (short.median_run, long.median_run) == (2, 1)
+
+
+def test_bleu_of_short_references_is_only_in_the_files(runs, tmp_path, capsys, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("regard.viewing.comparison.save", lambda panels, _: drawn.append(panels))
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a b c\ta\nb c\tb\nd e f\td e\n")
+    words = [*map(str, runs), str(pairs), "--samples", "20", "-o", "a.png"]
+    note = "it counts groups of 4 words, and references have 1.3 on average"
+    assert regard(["compare", *words]) == 0
+    out = capsys.readouterr().out
+    assert f"BLEU is only in results.json: {note}" in out
+    assert "BLEU " not in out.replace("BLEU is", "")
+    assert list(drawn[0]) == ["chrF", "TER", "exact match"]
+    assert regard(["compare", *words, "--csv", str(tmp_path / "a.csv")]) == 0
+    assert f"BLEU is only in {tmp_path / 'a.csv'}: {note}" in capsys.readouterr().out
+    with (tmp_path / "a.csv").open(newline="") as file:
+        assert "BLEU" in {row["metric"] for row in csv.DictReader(file)}
+
+
 def test_outputs_that_differ_most_come_first():
     baseline = system("a", "abcd", "abcx", "xxxx", "x")
     improved = system("b", "abcd", "abcd", "abcd", "y")

@@ -9,7 +9,8 @@ import pytest
 import regard as package
 from regard.cli.main import run as regard
 from regard.errors import UserError
-from regard.runs.ensemble import ENSEMBLE, all_members, members_of, save_ensemble
+from regard.runs.ensemble import ENSEMBLE, all_members, folder_of, members_of, save_ensemble
+from regard.runs.folder import RunFolder
 
 TINY = ["copy", "--data.synthetic-size", "100", "--model.size", "8", "--training.updates", "2"]
 SEEDS = ["training.seed=7", "training.seed=8"]
@@ -80,6 +81,99 @@ def test_members_are_added(folder, capsys, monkeypatch):
     assert (longer / SEEDS[0] / "model.safetensors").stat().st_mtime_ns == first
     assert [path.name for path in members_of(longer)] == [*SEEDS, "training.seed=9"]
     assert "regard evaluate" in capsys.readouterr().out
+
+
+def test_runs_that_are_no_members_any_more_are_named(folder, capsys, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    shorter = shutil.copytree(folder, folder.parent / "shorter")
+    shutil.copytree(shorter / SEEDS[1], shorter / "training.seed=9")
+    save_ensemble(shorter, [*SEEDS, "training.seed=9"])
+    words = ["ensemble", *TINY, "--training.seed=7", "-o", str(shorter), "--workers=1"]
+    assert regard([*words, "--members=2"]) == 0
+    assert [path.name for path in members_of(shorter)] == SEEDS
+    out = capsys.readouterr().out
+    assert f"{shorter} also has training.seed=9, which is no member, as --members is 2" in out
+    shutil.rmtree(shorter / "training.seed=9")
+    assert regard([*words, "--members=2"]) == 0
+    assert "no member" not in capsys.readouterr().out
+
+
+def test_an_ensemble_that_is_not_finished_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", lambda *_: "interrupted")
+    unfinished = tmp_path / "new"
+    assert regard(["ensemble", *TINY, "--workers", "1", "-o", str(unfinished)]) == 1
+    capsys.readouterr()
+    for words in (
+        ["translate", str(unfinished)],
+        ["train", *TINY, "--init-from", str(unfinished), "-o", str(tmp_path / "run")],
+        [*("train", *TINY, "--data.tokenizers-path"), str(unfinished), "-o", str(tmp_path / "run")],
+    ):
+        assert regard(words) == 1
+        err = capsys.readouterr().err
+        assert f"{unfinished} is an ensemble whose training is not finished: repeat the" in err
+        assert err.count("\n") == 1
+    with pytest.raises(UserError, match=r"gone is not a run: the folder does not exist\. Check"):
+        RunFolder(tmp_path / "gone").experiment()
+
+
+def test_the_tokenizers_of_an_ensemble_are_those_of_its_members(folder, tmp_path):
+    words = ["train", *TINY, "--data.tokenizers-path", str(folder), "--training.seed", "3"]
+    teachers = ["--training.objective", "distillation", "--training.teachers", str(folder)]
+    assert regard([*words, *teachers, "-o", str(tmp_path / "student")]) == 0
+    for name in ("source.tokenizer.json", "target.tokenizer.json"):
+        expected = (folder / SEEDS[0] / name).read_bytes()
+        assert (tmp_path / "student" / name).read_bytes() == expected
+
+
+def test_evaluate_names_the_ensemble(folder, tmp_path, capsys):
+    assert regard(["evaluate", str(folder), "--first", "3", "--precision", "int8"]) == 0
+    assert "test.tsv, ensemble of 2, int8\n" in capsys.readouterr().out
+    assert regard(["evaluate", str(folder / SEEDS[0]), "--first", "3"]) == 0
+    assert "test.tsv\n" in capsys.readouterr().out
+
+
+def test_the_warning_on_training_pairs_names_the_ensemble(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    pairs, folder = tmp_path / "pairs.tsv", tmp_path / "first"
+    pairs.write_text("".join(f"a{n}\tb{n}\n" for n in range(30)))
+    words = ["letters", str(pairs), "--model.size", "8", "--training.updates", "1"]
+    assert regard(["ensemble", *words, "--members=2", "--workers=1", "-o", str(folder)]) == 0
+    runs = [str(path) for path in members_of(folder)]
+    capsys.readouterr()
+    for run in ([str(folder)], [runs[0], "--ensemble", runs[1]]):
+        assert regard(["evaluate", run[0], str(pairs), *run[1:]]) == 0
+        err = capsys.readouterr().err
+        assert f"all runs of {folder} were trained on pairs of {pairs}, so these scores" in err
+        assert f"; held-out scores: regard evaluate {folder}\n" in err
+    alone = shutil.copytree(runs[0], tmp_path / "alone")
+    assert regard(["evaluate", str(alone), str(pairs), "--ensemble", runs[1]]) == 0
+    err = capsys.readouterr().err
+    assert f"{alone} and {runs[1]} were trained on pairs of {pairs}" in err
+    assert f"held-out scores: regard evaluate {alone} --ensemble {runs[1]}\n" in err
+
+
+def test_an_ensemble_of_runs_is_recognised_by_its_members(folder):
+    runs = members_of(folder)
+    assert folder_of(runs) == folder
+    assert folder_of(runs[::-1]) is None
+    assert folder_of(runs[:1]) is None
+    assert folder_of([folder / "other", *runs[1:]]) is None
+
+
+def test_compare_names_the_members_of_an_ensemble(folder, tmp_path, capsys):
+    words = ["--training.label-smoothing", "0.1", "--search.beam", "2", "--model.dropout", "0.3"]
+    assert regard(["train", *TINY, *words, "-o", str(tmp_path / "run")]) == 0
+    copy = shutil.copytree(folder, tmp_path / "ensemble")
+    shutil.copytree(copy / SEEDS[0], copy / "training.seed=9")
+    (copy / "sweep.json").unlink()
+    capsys.readouterr()
+    words = [str(copy), str(tmp_path / "run"), "--samples", "20", "--sentences", "1"]
+    assert regard(["compare", *words]) == 0
+    out = capsys.readouterr().out
+    assert f"\n{copy} (2 runs)  BLEU " in out
+    assert f"\n{copy} (2 runs): " in out
+    assert f"{copy} is an ensemble: its members are compared, not their mean" in out
+    assert f"regard evaluate {copy}" in out
 
 
 def test_an_ensemble_with_a_member_that_failed_is_not_written(tmp_path, capsys, monkeypatch):
@@ -170,6 +264,27 @@ def test_commands_for_one_run_name_the_runs_of_an_ensemble(
     err = capsys.readouterr().err
     assert f"{folder} is an ensemble: expected a run, such as {folder / SEEDS[0]}" in err
     assert err.count("\n") == 1
+
+
+def test_a_folder_with_other_files_is_refused(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", lambda *_: pytest.fail("a training began"))
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "letters.csv").touch()
+    for command in (["ensemble", *TINY], ["sweep", *TINY, "--vary", "training.seed=1"]):
+        assert regard([*command, "-o", str(data)]) == 1
+        captured = capsys.readouterr()
+        assert f"{data} is not empty and holds no {command[0]}: name a new folder" in captured.err
+        assert captured.err.count("\n") == 1
+        assert "training" not in captured.out
+    assert [path.name for path in data.iterdir()] == ["letters.csv"]
+
+
+def test_messages_about_other_arguments_name_the_ensemble(folder, capsys):
+    assert regard(["ensemble", *TINY[:-1], "3", "-o", str(folder)]) == 1
+    err = capsys.readouterr().err
+    assert f"{folder} has the ensemble `copy " in err
+    assert "sweep" not in err
 
 
 def test_an_ensemble_and_a_run_have_folders_of_their_own(folder, tmp_path, capsys):

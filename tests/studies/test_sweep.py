@@ -11,6 +11,7 @@ import pytest
 
 from regard.cli.main import run as regard
 from regard.cli.sweep import parse
+from regard.cli.tables import format_table
 from regard.errors import UsageError, UserError
 from regard.files import locked
 from regard.studies.sweep import PROCESS, Job, JobResult, jobs_of, rows_of
@@ -101,6 +102,35 @@ def test_the_table_has_means_over_seeds(tmp_path):
     ]
 
 
+def test_a_combination_without_a_complete_run_has_an_empty_row(tmp_path):
+    def result(size, problem):
+        values = (("model.size", size),)
+        scores = {} if problem else {"chrF": 7.0}
+        return JobResult(Job(values, tmp_path), problem, 3.0, None if problem else 2.0, scores)
+
+    for problems in (("", "x"), ("x", "")):
+        rows = rows_of([result(*pair) for pair in zip(("8", "16"), problems, strict=True)])
+        assert [row["test chrF"] for row in rows] == [None if each else 7.0 for each in problems]
+        assert len(format_table(rows)) == 3
+
+
+def test_bleu_of_short_references_is_only_in_the_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    pairs, folder = tmp_path / "pairs.tsv", tmp_path / "sweep"
+    words = ["sweep", "letters", str(pairs), "--model.size", "8", "--training.updates", "1"]
+    words += ["--workers", "1", "--vary", "training.seed=1", "-o"]
+    for number, (target, is_shown) in enumerate([("b", False), ("b c d e", True)]):
+        pairs.write_text("".join(f"a{n}\t{target}{n}\n" for n in range(30)))
+        folder = tmp_path / str(number)
+        assert regard([*words, str(folder)]) == 0
+        out = capsys.readouterr().out
+        assert ("test BLEU" in out) == is_shown
+        note = "BLEU is only in table.csv: it counts groups of 4 words, and references have 1.0"
+        assert (note in out) == (not is_shown)
+        assert "test chrF" in out
+        assert "test BLEU" in (folder / "table.csv").read_text()
+
+
 def in_this_process(words, job, num_threads, stopped):
     """The command of a job, without a process of its own."""
     return "" if regard(list(words)) == 0 else "failed"
@@ -148,13 +178,26 @@ def test_a_second_sweep_in_the_folder_is_refused(tmp_path, capsys):
     folder.mkdir()
     with locked(folder):
         assert regard(["sweep", *TINY, "-o", str(folder), "--vary", "training.seed=1"]) == 1
-    assert "another process runs the sweep" in capsys.readouterr().err
+    assert "another process trains the runs of" in capsys.readouterr().err
 
 
 def test_a_damaged_record_of_the_sweep_is_one_line(tmp_path, capsys):
     (tmp_path / "sweep.json").write_text("{}")
     assert regard(["sweep", *TINY, "-o", str(tmp_path), "--vary", "training.seed=1"]) == 1
     assert "sweep.json is damaged: remove it" in capsys.readouterr().err
+
+
+def test_the_folder_of_a_sweep_is_no_run(tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    folder.mkdir()
+    (folder / "sweep.json").write_text('{"arguments": ["copy"]}')
+    assert regard(["translate", str(folder)]) == 1
+    assert f"{folder} is a sweep: expected one of its runs; it has none" in capsys.readouterr().err
+    (folder / "training.seed=3").mkdir()
+    (folder / "training.seed=3" / "config.yaml").touch()
+    assert regard(["translate", str(folder)]) == 1
+    err = capsys.readouterr().err
+    assert f"{folder} is a sweep: expected one of its runs, such as {folder}/training.seed=3" in err
 
 
 @pytest.mark.parametrize("values", ["a/b,a_b", f"{'é' * 150}1,{'é' * 150}2"])
@@ -192,7 +235,7 @@ def test_a_killed_sweep_interrupts_its_trainings(tmp_path):
 
 def test_a_failed_training_is_named(tmp_path, capsys):
     folder = tmp_path / "sweep"
-    (folder / "training.seed=1").mkdir(parents=True)
+    (folder / "training.seed=1").mkdir(parents=True)  # as if sweep.json had been removed
     (folder / "training.seed=1" / "test.tsv").write_text("in the way")
     words = ["sweep", *TINY, "-o", str(folder), "--vary", "training.seed=1"]
     assert regard(words) == 1

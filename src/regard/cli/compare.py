@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +28,8 @@ class Options:
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Two or more run folders, or the folder of a sweep, and after them optionally a file of pairs
-    (default: the test split that the runs share)."""
+    (default: the test split that the runs share). The folder of an ensemble stands for its
+    members."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Figure to write (.png, .svg or .pdf)."""
     csv: Path | None = None
@@ -62,8 +64,8 @@ def run(arguments: list[str]) -> None:
         )
     for path in study.incomplete:
         warn(f"the training of {path} is not complete: its best weights so far are compared")
-    print("\n".join(format_table(study.rows())))
-    _print_notes(study)
+    print("\n".join(format_table(study.shown_rows())))
+    _print_notes(study, options)
     for row in study.differences:
         print(f"\nSource:    {row.source}\nReference: {' | '.join(row.references)}")
         print(f"{study.systems[0].name}: {row.baseline_text}\n{row.system}: {row.text}")
@@ -73,15 +75,26 @@ def run(arguments: list[str]) -> None:
         first = study.systems[0]
         panels = {
             metric: {system.name: system.scores(metric) for system in study.systems}
-            for metric in first.metrics
+            for metric in first.shown_metrics
         }
         comparison.save(panels, options.output)
 
 
-def _print_notes(study: Study) -> None:
+def _print_notes(study: Study, options: Options) -> None:
+    from regard.runs.ensemble import is_ensemble
+    from regard.tasks.evaluation import bleu_note
+
+    first = study.systems[0]
+    if first.shown_metrics != first.metrics:
+        print(bleu_note(first.num_words, str(options.csv or "results.json")))
+    for path in filter(is_ensemble, options.runs):
+        print(
+            f"{path} is an ensemble: its members are compared, not their mean; scores of the "
+            f"ensemble: regard evaluate {shlex.quote(str(path))}"
+        )
     if len(study.systems) < 2:
         print("the runs differ only in seeds, so they are one system: no test of significance")
         return
-    print(f"p: paired bootstrap and approximate randomisation against {study.systems[0].name}")
+    print(f"p: paired bootstrap and approximate randomisation against {first.name}")
     if any(len(system.runs) > 1 for system in study.systems):
-        print("a system with several seeds is tested by its run with the median score")
+        print("tests and outputs of a system with several seeds: its run with the median score")

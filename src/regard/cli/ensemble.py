@@ -54,20 +54,24 @@ def run(arguments: list[str]) -> int:
             f"data.task is {experiment.data.task}: expected translate, as only models that "
             "translate can be an ensemble; `regard sweep` trains others with several seeds"
         )
-    if (options.output / "config.yaml").exists():
-        raise UserError(f"{options.output} holds a run: name another folder with -o")
     first = experiment.training.seed
     seeds = f"training.seed={first}..{first + number - 1}"
     options = replace(options, vary=(seeds,))
     status = sweep.train_jobs(options)
     if status:
         return status
-    from regard.runs.ensemble import save_ensemble
+    from regard.runs.ensemble import runs_in, save_ensemble
     from regard.studies.sweep import jobs_of
 
-    save_ensemble(
-        options.output, [job.folder.name for job in jobs_of(options.vary, options.output)]
-    )
+    names = [job.folder.name for job in jobs_of(options.vary, options.output)]
+    save_ensemble(options.output, names)
+    others = [path.name for path in runs_in(options.output) if path.name not in names]
+    if others:
+        verb = "is no member" if len(others) == 1 else "are no members"
+        say(
+            f"{options.output} also has {', '.join(others)}, which {verb}, as {MEMBERS} is "
+            f"{number}: repeat the command with more members to add runs"
+        )
     folder = shlex.quote(str(options.output))
     say(f"ensemble of {number}: regard evaluate {folder}    regard translate {folder}")
     return 0

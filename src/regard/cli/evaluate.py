@@ -26,7 +26,6 @@ from regard.record import digest_of_file
 if TYPE_CHECKING:
     from regard.data.examples import Pair
     from regard.pipeline.load import Model
-    from regard.runs.folder import RunFolder
     from regard.tasks.evaluation import Evaluation, EvaluationOptions
     from regard.tasks.task import ReportTexts
 
@@ -38,8 +37,6 @@ MAX_CHECKED = 2_000
 """Number of pairs whose unknown words are counted."""
 MANY = 0.2
 """Share of training pairs above which a warning is printed."""
-MIN_WORDS = 4
-"""Mean number of words of the references below which BLEU is not printed."""
 TASK_OPTIONS = (
     *("target_path", "lowercase", "tokenized", "error_rates"),
     *FILE_OPTIONS,
@@ -132,7 +129,8 @@ def run(arguments: list[str]) -> None:
     for line in corpus.summary():
         print(line)
     if options.data is not None:
-        _warn_of_training_pairs(model, folder, options.data, corpus.pairs[: options.first])
+        runs = [options.run, *options.ensemble]
+        _warn_of_training_pairs(model, runs, options.data, corpus.pairs[: options.first])
     _warn_of_unknown(model, options.run, corpus.pairs[: options.first][:MAX_CHECKED])
     with PreparationView() as on_progress:
         evaluation = evaluate.evaluate(
@@ -143,28 +141,51 @@ def run(arguments: list[str]) -> None:
     finally:  # print the scores even if the folder is not writable
         texts = task.report_texts
         counts = {"sources": len(evaluation.outputs), "pairs": evaluation.num_pairs}
-        print(f"{texts.counts_format.format(**counts)}, {path}")
+        details = _details(options, task.evaluation_options)
+        print(", ".join([texts.counts_format.format(**counts), str(path), *details]))
         labels = getattr(model, "labels", ())
         _report(evaluation, texts, labels, options.examples, tokenized=options.tokenized)
 
 
-def _warn_of_training_pairs(
-    model: Model, folder: RunFolder, path: Path, pairs: Sequence[Pair]
-) -> None:
-    """Warn if the run was trained on this file or on many of its pairs."""
-    from regard.pipeline.evaluate import num_trained
+def _details(options: Options, task_options: Sequence[str]) -> list[str]:
+    """Return the number of models of an ensemble, and the precision if it is not the default."""
+    details = [f"ensemble of {1 + len(options.ensemble)}"] if options.ensemble else []
+    precision = options.search.precision
+    is_usual = "search" not in task_options or precision == SearchConfig.precision
+    return details if is_usual else [*details, precision]
 
-    if _is_training_file(model.data, path):
-        text = f"{folder.path} was trained on pairs of {path}"
-    else:
+
+def _warn_of_training_pairs(
+    model: Model, runs: Sequence[Path], path: Path, pairs: Sequence[Pair]
+) -> None:
+    """Warn if the run, or runs of the ensemble, were trained on this file or on many of its pairs.
+    The pairs are searched for in the training data of the first run."""
+    from regard.pipeline.evaluate import num_trained
+    from regard.runs.ensemble import folder_of
+    from regard.runs.folder import RunFolder
+
+    folder = RunFolder(runs[0])
+    data = {run: RunFolder(run).experiment().data for run in runs}
+    trained = [run for run in data if _is_training_file(data[run], path)]
+    place = f"pairs of {path}"
+    if not trained:
         number = num_trained(model, folder, pairs)
         if number <= MANY * len(pairs):
             return
-        text = f"{folder.path} was trained on {number:,} of these {len(pairs):,} pairs"
-    held_out = f"; its held-out scores: regard evaluate {shlex.quote(str(folder.path))}"
+        trained = [run for run in data if data[run] == data[runs[0]]]
+        place = f"{number:,} of these {len(pairs):,} pairs"
+    ensemble = folder_of(runs)
+    if ensemble is not None and len(trained) == len(runs):
+        names = f"all runs of {ensemble}"
+    else:
+        names = " and ".join(map(str, trained))
+    words: list[str | Path] = [ensemble or runs[0]]
+    if ensemble is None and len(runs) > 1:
+        words += ["--ensemble", *runs[1:]]
+    held_out = f"; held-out scores: regard evaluate {shlex.join(map(str, words))}"
     warn(
-        f"{text}, so these scores say little about other data"
-        f"{held_out if folder.test.exists() else ''}"
+        f"{names} {'was' if len(trained) == 1 else 'were'} trained on {place}, so these scores say "
+        f"little about other data{held_out if folder.test.exists() else ''}"
     )
 
 
@@ -213,19 +234,17 @@ def _report(
 ) -> None:
     """Print scores and examples, without BLEU if the references are short and `tokenized` is
     False."""
+    from regard.tasks.evaluation import bleu_note, is_informative
+
     for line in evaluation.left_out:
         print(line)
-    num_words = _mean_words(evaluation)
-    is_short = num_words < MIN_WORDS and not tokenized
-    scores = [score for score in evaluation.scores if not (is_short and score.name == "BLEU")]
+    num_words = evaluation.num_words
+    scores = [s for s in evaluation.scores if tokenized or is_informative(s.name, num_words)]
     width = max(12, *(len(score.name) for score in evaluation.scores))
     for score in scores:
         print(f"{score.name:{width}} {score.value:{texts.score_format}}  {score.signature}")
     if len(scores) < len(evaluation.scores):
-        print(
-            f"BLEU is only in results.json: it counts groups of {MIN_WORDS} words, and references "
-            f"have {num_words:.1f} on average"
-        )
+        print(bleu_note(num_words, "results.json"))
     for worse in evaluation.slices:
         print(worse)
     if labels:
@@ -233,12 +252,6 @@ def _report(
     for output in evaluation.outputs[:num_examples]:
         print(f"\n{texts.source_label:10} {output.source}\n{texts.output_label:10} {output.text}")
         print("\n".join(f"Actual:    {reference}" for reference in output.references))
-
-
-def _mean_words(evaluation: Evaluation) -> float:
-    """Return the mean number of words of the references."""
-    references = [text for output in evaluation.outputs for text in output.references]
-    return sum(len(text.split()) for text in references) / max(1, len(references))
 
 
 def _check_options(model: Model, task_options: Sequence[str], options: Options) -> None:

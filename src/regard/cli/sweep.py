@@ -61,6 +61,8 @@ class Options:
     address: str | None
     gpus: float
     arguments: tuple[str, ...]
+    command: str = "sweep"
+    """Command of these options: `sweep` or `ensemble`."""
 
 
 def run(arguments: list[str]) -> int:
@@ -73,9 +75,12 @@ def run(arguments: list[str]) -> int:
 
 def train_jobs(options: Options) -> int:
     """Train all combinations and print a table; return 1 if a training failed."""
-    from regard.studies.sweep import INTERRUPTED, is_done, jobs_of, rows_of, sweep
+    from regard.runs.sweep_record import SweepRecord
+    from regard.studies.sweep import INTERRUPTED, check_folder, is_done, jobs_of, rows_of, sweep
 
     jobs = jobs_of(options.vary, options.output)
+    record = SweepRecord(options.arguments, options.command)
+    check_folder(options.output, jobs, record)
     experiments = _experiments(jobs, options.arguments)
     if not all(map(is_done, jobs)):
         _check_data(experiments)
@@ -92,12 +97,13 @@ def train_jobs(options: Options) -> int:
         say(f"{num_done} of {len(jobs)}  {result.job.folder.name}  {outcome}")
 
     try:
-        results = sweep(options.output, jobs, options.arguments, workers, report)
+        results = sweep(options.output, jobs, record, workers, report)
     except (KeyboardInterrupt, TerminatedError):
         warn("all trainings are saved: repeat the command to continue")
         raise
     print()
     print("\n".join(format_table([_shown(row) for row in rows_of(results)])))
+    _print_note(results)
     if sum(not result.problem for result in results) > 1:
         say(f"compare them: regard compare {shlex.quote(str(options.output))}")
     failed = [result for result in results if result.problem]
@@ -108,6 +114,16 @@ def train_jobs(options: Options) -> int:
         else:
             warn(f"{name} failed: {result.problem}")
     return 1 if failed else 0
+
+
+def _print_note(results: Sequence[JobResult]) -> None:
+    """Print a line about BLEU if the table leaves it out."""
+    from regard.studies.sweep import TABLE
+    from regard.tasks.evaluation import bleu_note, is_informative
+
+    num_words = [result.num_words for result in results if "BLEU" in result.test_scores]
+    if num_words and not is_informative("BLEU", min(num_words)):
+        print(bleu_note(min(num_words), TABLE))
 
 
 def _workers(options: Options, num_jobs: int) -> tuple[Workers, str]:
@@ -141,8 +157,8 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse(arguments: list[str], command: str = "sweep", example: str = EXAMPLE) -> Options:
-    """Return the options of a sweep; all other arguments are for `regard train`. Messages name the
-    command and have the example."""
+    """Return the options of a sweep or an ensemble; all other arguments are for `regard train`.
+    Messages name the command and have the example."""
     values: dict[str, list[str]] = {name: [] for name in OWN.values()}
     rest: list[str] = []
     words = iter(arguments)
@@ -171,6 +187,7 @@ def parse(arguments: list[str], command: str = "sweep", example: str = EXAMPLE) 
         address=values["address"][-1] if values["address"] else None,
         gpus=_gpus(values["gpus"]),
         arguments=tuple(rest),
+        command=command,
     )
 
 

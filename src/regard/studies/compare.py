@@ -18,16 +18,17 @@ from regard.data.examples import Pair
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 from regard.files import write_csv
-from regard.metrics.metric import MetricScore
 from regard.metrics.significance import Comparison, compare_texts, compare_values
 from regard.metrics.text import chrf
 from regard.pipeline import evaluate
 from regard.pipeline.load import load
+from regard.runs.ensemble import is_ensemble, members_of
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.results import key_of, saved_evaluations
-from regard.studies.sweep import SEEDS, SWEEP, TABLE, is_complete
-from regard.tasks.evaluation import Evaluation, EvaluationOptions, ScoredOutput
+from regard.runs.sweep_record import SWEEP
+from regard.studies.sweep import SEEDS, TABLE, is_complete
+from regard.tasks.evaluation import Evaluation, EvaluationOptions, ScoredOutput, is_informative
 
 IGNORED = (
     *("name", "about", *SEEDS, "training.device", "training.track", "training.hours"),
@@ -50,6 +51,17 @@ class System:
     def metrics(self) -> tuple[str, ...]:
         return tuple(score.name for score in self.evaluations[0].scores)
 
+    @property
+    def num_words(self) -> float:
+        """Mean number of words of the references."""
+        return self.evaluations[0].num_words
+
+    @property
+    def shown_metrics(self) -> tuple[str, ...]:
+        """Metrics that are informative for these references; all if none is."""
+        shown = (name for name in self.metrics if is_informative(name, self.num_words))
+        return tuple(shown) or self.metrics
+
     def scores(self, metric: str) -> list[float]:
         """Return the score of each run on a metric."""
         return [
@@ -69,8 +81,9 @@ class System:
 
     @property
     def median_run(self) -> int:
-        """Number of the run with the median score on the first metric; the lower of two."""
-        scores = self.scores(self.metrics[0])
+        """Number of the run with the median score on the first metric that is shown; the lower of
+        two."""
+        scores = self.scores(self.shown_metrics[0])
         order = sorted(range(len(scores)), key=scores.__getitem__)
         return order[(len(order) - 1) // 2]
 
@@ -125,6 +138,10 @@ class Study:
                     "p_randomisation": test and test.p_randomisation,
                 }
 
+    def shown_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the metrics that are informative for these references."""
+        return (row for row in self.rows() if row["metric"] in self.systems[0].shown_metrics)
+
     def save(self, path: Path) -> None:
         """Write the rows as a CSV file."""
         rows = list(self.rows())
@@ -174,11 +191,11 @@ def compare(
 
 
 def _folders(paths: Sequence[Path]) -> list[RunFolder]:
-    """Return distinct runs, with all complete runs of a sweep in place of its folder. UserError for
-    fewer than two."""
+    """Return distinct runs, with all complete runs of a sweep, or the members of an ensemble, in
+    place of its folder. UserError for fewer than two."""
     runs: dict[Path, RunFolder] = {}
     for path in paths:
-        is_sweep = (path / SWEEP).exists()
+        is_sweep = _has_several_runs(path)
         for run in map(RunFolder, _runs_of(path) if is_sweep else [path]):
             if not is_sweep or is_complete(run):
                 runs.setdefault(run.path.resolve(), run)
@@ -188,8 +205,16 @@ def _folders(paths: Sequence[Path]) -> list[RunFolder]:
     return list(runs.values())
 
 
+def _has_several_runs(folder: Path) -> bool:
+    """Return whether a folder is that of a sweep or an ensemble."""
+    return (folder / SWEEP).exists() or is_ensemble(folder)
+
+
 def _runs_of(sweep: Path) -> list[Path]:
-    """Return the files of a sweep: those that its table names in this order, then the others."""
+    """Return the members of an ensemble, or the files of a sweep: those that its table names in
+    this order, then the others."""
+    if is_ensemble(sweep):
+        return list(members_of(sweep))
     table = sweep / TABLE
     rows = csv.DictReader(io.StringIO(table.read_text("utf-8"))) if table.exists() else []
     names = [str(row.get("run")) for row in rows]
@@ -231,7 +256,7 @@ def _fields(experiment: Experiment) -> dict[str, str]:
 
 
 def _names(groups: Sequence[Sequence[RunFolder]], fields: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return a name for each system: the fields in which it differs, or its first folder."""
+    """Return a name for each system: the fields in which it differs, or its folder."""
     known = {name for values in fields for name in values}
     columns = {name: tuple(values.get(name) for values in fields) for name in known}
     varied: dict[str, tuple[str | None, ...]] = {}
@@ -248,8 +273,21 @@ def _names(groups: Sequence[Sequence[RunFolder]], fields: Sequence[Mapping[str, 
         if not name.endswith(".kind"):
             del varied[name]  # kinds have fields of their own
     if not 0 < len(varied) <= MAX_FIELDS:
-        return [str(group[0].path) for group in groups]
+        return [_folder_name(group, groups) for group in groups]
     return [", ".join(f"{name}={values.get(name)}" for name in varied) for values in fields]
+
+
+def _folder_name(runs: Sequence[RunFolder], groups: Sequence[Sequence[RunFolder]]) -> str:
+    """Return the name of a system by its folders: the folder of a sweep or an ensemble if it holds
+    all runs of this group and no run of another group, otherwise the first run."""
+    first = runs[0].path
+    if len(runs) == 1:
+        return str(first)
+    folder = first.parent
+    inside = [run for group in groups for run in group if run.path.parent == folder]
+    if inside == list(runs) and _has_several_runs(folder):
+        return f"{folder} ({len(runs)} runs)"
+    return f"{first} and {len(runs) - 1} more"
 
 
 def _evaluation(folder: RunFolder, data: Path, on_progress: OnProgress | None) -> Evaluation:
@@ -278,23 +316,8 @@ def _known(
     if folder.results.exists() and folder.results.stat().st_mtime < folder.model.stat().st_mtime:
         return None
     sources = [pair.source for pair in pairs]
-    evaluations = map(_saved, saved_evaluations(folder).get(key_of(folder, data), []))
+    evaluations = map(Evaluation.of_entry, saved_evaluations(folder).get(key_of(folder, data), []))
     return next((each for each in evaluations if each and _is_on(each, sources, options)), None)
-
-
-def _saved(entry: Mapping[str, Any]) -> Evaluation | None:
-    """Return an entry of results.json as an evaluation; None for an entry of another form."""
-    try:
-        scores = tuple(MetricScore(**score) for score in entry["scores"])
-        outputs = tuple(
-            ScoredOutput(output["source"], output["text"], tuple(output["references"]))
-            for output in entry["outputs"]
-        )
-        names = ("num_pairs", "scores", "slices", "outputs", "environment")
-        settings = {name: value for name, value in entry.items() if name not in names}
-        return Evaluation(entry["num_pairs"], scores, outputs, settings)
-    except (KeyError, TypeError):
-        return None
 
 
 def _is_on(evaluation: Evaluation, sources: Sequence[str], options: EvaluationOptions) -> bool:

@@ -19,7 +19,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from regard.errors import UserError
 from regard.pipeline.ray_cluster import check_node, connected
-from regard.studies.sweep import INTERRUPTED, SWEEP, Job, JobResult, arguments_of, run_job
+from regard.runs.sweep_record import SWEEP, SweepRecord
+from regard.studies.sweep import INTERRUPTED, Job, JobResult, run_job
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +212,8 @@ def train_on_node(
     job, node = jobs[config["number"]], socket.gethostname()
     try:
         os.chdir(directory)
-        has_sweep = arguments_of(job.folder.parent) == list(arguments)
+        record = SweepRecord.read(job.folder.parent)
+        has_sweep = record is not None and record.arguments == tuple(arguments)
     except (OSError, UserError):
         has_sweep = False
     if not has_sweep:

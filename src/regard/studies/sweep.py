@@ -21,12 +21,15 @@ from threading import Event
 from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import UserError
-from regard.files import locked_or_refused, make_folder, whole, write_csv
+from regard.files import locked_or_refused, make_folder, write_csv
+from regard.runs.ensemble import is_ensemble
 from regard.runs.folder import RunFolder
 from regard.runs.results import saved_evaluations
+from regard.runs.sweep_record import SweepRecord
+from regard.tasks.evaluation import Evaluation, is_informative
 
-SWEEP, TABLE = "sweep.json", "table.csv"
-"""Names of the record and of the table in the folder of a sweep."""
+TABLE = "table.csv"
+"""Name of the table in the folder of a sweep."""
 SEEDS = ("training.seed", "data.seed")
 """Fields over which the table has means."""
 MAX_JOBS = 1000
@@ -65,6 +68,8 @@ class JobResult:
     """Seconds of training, over all sessions."""
     dev_score: float | None = None
     test_scores: Mapping[str, float] = field(default_factory=dict)
+    num_words: float = 0.0
+    """Mean number of words of the references of the test split."""
 
 
 def jobs_of(vary: Sequence[str], folder: Path) -> tuple[Job, ...]:
@@ -129,36 +134,26 @@ class StopSignal(Protocol):
         """Return whether the job has to stop."""
 
 
-def check_sweep(folder: Path, arguments: Sequence[str]) -> None:
-    """Write the arguments of a sweep into its folder. UserError if the folder has a sweep with
-    other arguments. Values may be added."""
-    path = folder / SWEEP
-    known = arguments_of(folder)
+def check_folder(folder: Path, jobs: Sequence[Job], record: SweepRecord) -> None:
+    """Raise a UserError if a folder holds a run, a sweep with other arguments, or files that do not
+    belong to a sweep. Values may be added to a sweep."""
+    if RunFolder(folder).config.exists():
+        raise UserError(f"{folder} holds a run: name another folder with -o")
+    known = SweepRecord.read(folder)
     if known is not None:
-        if known != list(arguments):
+        if known.arguments != record.arguments:
+            noun = "ensemble" if is_ensemble(folder) else known.command
             raise UserError(
-                f"{folder} has the sweep `{shlex.join(known)}`: repeat these arguments, or name "
-                "another folder with -o"
+                f"{folder} has the {noun} `{shlex.join(known.arguments)}`: repeat these "
+                "arguments, or name another folder with -o"
             )
         return
-    make_folder(folder)
-    with whole(path) as unfinished:
-        unfinished.write_text(json.dumps({"arguments": list(arguments)}), encoding="utf-8")
-
-
-def arguments_of(folder: Path) -> list[str] | None:
-    """Return the arguments of the sweep in a folder, or None if it has no sweep. UserError for a
-    damaged record."""
-    path = folder / SWEEP
-    try:
-        words = json.loads(path.read_text(encoding="utf-8"))["arguments"]
-        return [str(word) for word in words]
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError) as error:
+    if is_ensemble(folder) or any(job.folder.exists() for job in jobs):
+        return
+    if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise UserError(
-            f"{path} is damaged: remove it and repeat the command, which continues the sweep"
-        ) from error
+            f"{folder} is not empty and holds no {record.command}: name a new folder with -o"
+        )
 
 
 def run_job(
@@ -218,9 +213,13 @@ def result_of(job: Job) -> JobResult:
     """Return the scores of a job that is done."""
     run = RunFolder(job.folder)
     end = _end(run) or {}
+    seconds, dev_score = end.get("seconds", 0.0), end.get("score")
     entries = saved_evaluations(run).get(run.test.name, [])
-    scores = {score["name"]: score["value"] for entry in entries[:1] for score in entry["scores"]}
-    return JobResult(job, "", end.get("seconds", 0.0), end.get("score"), scores)
+    evaluation = Evaluation.of_entry(entries[0]) if entries else None
+    if evaluation is None:
+        return JobResult(job, "", seconds, dev_score)
+    scores = {score.name: score.value for score in evaluation.scores}
+    return JobResult(job, "", seconds, dev_score, scores, evaluation.num_words)
 
 
 def _run(words: Sequence[str], job: Job, num_threads: int, stopped: StopSignal) -> str:
@@ -290,21 +289,30 @@ class LocalWorkers:
 
 
 def rows_of(results: Sequence[JobResult]) -> list[dict[str, Any]]:
-    """Return a row for each combination of values apart from seeds, with means over the seeds."""
+    """Return a row for each combination of values apart from seeds, with means over the seeds.
+    Metrics that are not informative for these references are left out."""
+    metrics = _metrics(results)
     groups: dict[tuple[tuple[str, str], ...], list[JobResult]] = {}
     for result in results:
         values = tuple(pair for pair in result.job.values if pair[0] not in SEEDS)
         groups.setdefault(values, []).append(result)
-    return [_row(values, group) for values, group in groups.items()]
+    return [_row(values, group, metrics) for values, group in groups.items()]
 
 
-def _row(values: Sequence[tuple[str, str]], results: Sequence[JobResult]) -> dict[str, Any]:
+def _metrics(results: Sequence[JobResult]) -> list[str]:
+    """Return the names of the test scores that are informative in all results."""
+    names = dict.fromkeys(name for result in results for name in result.test_scores)
+    return [name for name in names if all(is_informative(name, r.num_words) for r in results)]
+
+
+def _row(
+    values: Sequence[tuple[str, str]], results: Sequence[JobResult], metrics: Sequence[str]
+) -> dict[str, Any]:
     complete = [result for result in results if not result.problem]
     dev = [result.dev_score for result in complete if result.dev_score is not None]
-    names = dict.fromkeys(name for result in complete for name in result.test_scores)
     tests = {
         name: [result.test_scores[name] for result in complete if name in result.test_scores]
-        for name in names
+        for name in metrics
     }
     row: dict[str, Any] = {**dict(values), "runs": len(complete)}
     for name, scores in {"dev score": dev, **{f"test {n}": s for n, s in tests.items()}}.items():
@@ -339,15 +347,19 @@ OnResult = Callable[[JobResult], None]
 def sweep(
     folder: Path,
     jobs: Sequence[Job],
-    arguments: Sequence[str],
+    record: SweepRecord,
     workers: Workers,
     on_result: OnResult | None = None,
 ) -> list[JobResult]:
-    """Train all jobs and write the table. Complete jobs are not trained again. Returns the results
-    in the order of the jobs. UserError if another process runs a sweep in the folder."""
-    check_sweep(folder, arguments)
+    """Train all jobs and write the table and the record. Complete jobs are not trained again.
+    Returns the results in the order of the jobs. UserError if the folder holds something else, or
+    if another process trains in it."""
+    check_folder(folder, jobs, record)
+    make_folder(folder)
+    if SweepRecord.read(folder) is None:
+        record.write(folder)
     refusal = (
-        f"another process runs the sweep in {folder}: wait for its end, or name another folder "
+        f"another process trains the runs of {folder}: wait for its end, or name another folder "
         "with -o"
     )
     results: dict[Path, JobResult] = {}
@@ -358,7 +370,7 @@ def sweep(
                 results[job.folder] = result_of(job)
                 if on_result:
                     on_result(results[job.folder])
-        with closing(workers.run(rest, arguments)) as ended:
+        with closing(workers.run(rest, record.arguments)) as ended:
             for result in ended:
                 results[result.job.folder] = result
                 if on_result:

@@ -21,6 +21,9 @@ from regard.runs.table_settings import columns, settings_for
 
 Item = TypeVar("Item")
 
+MIN_WORDS = 4
+"""Mean number of words of the references below which BLEU is not informative."""
+
 
 @dataclass(frozen=True)
 class EvaluationOptions:
@@ -100,6 +103,12 @@ class Evaluation:
     slices: tuple[Slice, ...] = ()
     """Slices on which the outputs are worse than the other outputs."""
 
+    @property
+    def num_words(self) -> float:
+        """Mean number of words of the references."""
+        references = [text for output in self.outputs for text in output.references]
+        return sum(len(text.split()) for text in references) / max(1, len(references))
+
     def confusion(self, labels: Sequence[str]) -> Confusion:
         """Return the number of predictions of each label for each true label."""
         texts = [output.text for output in self.outputs]
@@ -110,6 +119,34 @@ class Evaluation:
         values = asdict(self)
         del values["left_out"]
         return {**values.pop("settings"), **values}
+
+    @classmethod
+    def of_entry(cls, entry: Mapping[str, Any]) -> Evaluation | None:
+        """Return an entry of results.json as an evaluation; None for an entry of another form."""
+        try:
+            scores = tuple(MetricScore(**score) for score in entry["scores"])
+            outputs = tuple(
+                ScoredOutput(output["source"], output["text"], tuple(output["references"]))
+                for output in entry["outputs"]
+            )
+            names = ("num_pairs", "scores", "slices", "outputs", "environment")
+            settings = {name: value for name, value in entry.items() if name not in names}
+            return cls(entry["num_pairs"], scores, outputs, settings)
+        except (KeyError, TypeError):
+            return None
+
+
+def is_informative(metric: str, num_words: float) -> bool:
+    """Return whether a metric is printed for references with this mean number of words."""
+    return metric != "BLEU" or num_words >= MIN_WORDS
+
+
+def bleu_note(num_words: float, place: str) -> str:
+    """Return the line about BLEU that is not printed but saved in the file `place`."""
+    return (
+        f"BLEU is only in {place}: it counts groups of {MIN_WORDS} words, and references have "
+        f"{num_words:.1f} on average"
+    )
 
 
 def references_by_source(pairs: Sequence[Pair], tokenizer: Tokenizer) -> dict[str, list[str]]:
