@@ -20,7 +20,7 @@ class SweepRecord:
     arguments: tuple[str, ...]
     """Arguments of each training, without the varied fields."""
     command: str = "sweep"
-    """`sweep` or `ensemble`. Records of development versions have no command."""
+    """Name of the command: sweep or ensemble. A record without it is that of a sweep."""
 
     @classmethod
     def read(cls, folder: Path) -> SweepRecord | None:
