@@ -41,16 +41,32 @@ def test_each_measure_has_a_panel_of_its_own() -> None:
     """A measure that only some lines have is drawn where it is."""
     first, second, third = TRAIN
     measured = [
-        {**first, "measures": {"load": 1.5, "reward": 0.25}},
+        {**first, "measures": {"load": 1.5, "divergence": 0.25}},
         {**second, "measures": {"load": 2.0}},
-        {**third, "measures": {"load": 1.25, "reward": 0.75}},
+        {**third, "measures": {"load": 1.25, "divergence": 0.75}},
     ]
-    losses, load, reward, scores = draw([*measured, *DEV]).axes
+    losses, load, divergence, scores = draw([*measured, *DEV]).axes
     assert losses.get_ylabel() == "loss"
-    assert (load.get_ylabel(), reward.get_ylabel()) == ("load", "reward")
+    assert (load.get_ylabel(), divergence.get_ylabel()) == ("load", "divergence")
     assert scores.get_ylabel() == "dev chrF"
     assert points(load.lines[0]) == [(30, 1.5), (60, 2.0), (90, 1.25)]
-    assert points(reward.lines[0]) == [(30, 0.25), (90, 0.75)]
+    assert points(divergence.lines[0]) == [(30, 0.25), (90, 0.75)]
+
+
+def test_train_loss_and_dev_loss_of_rewards_have_panels_of_their_own() -> None:
+    """The one is minus a reward, and the other a cross entropy."""
+    rewarded = [{**line, "measures": {"reward": 0.5}} for line in TRAIN]
+    train, dev, reward, scores = draw([*rewarded, *DEV]).axes
+    assert [axes.get_ylabel() for axes in (train, dev, reward)] == [
+        "train loss",
+        "dev loss",
+        "reward",
+    ]
+    assert points(train.lines[0]) == [(30, 0.3), (60, 0.15), (90, 0.1)]
+    assert points(dev.lines[0]) == [(45, 0.5)]
+    assert scores.get_ylabel() == "dev chrF"
+    train, reward = draw(rewarded).axes
+    assert (train.get_ylabel(), reward.get_ylabel()) == ("train loss", "reward")
 
 
 def test_a_short_last_interval_is_merged_into_the_one_before() -> None:

@@ -21,6 +21,11 @@ Record = Mapping[str, Any]
 """Line of a log: `kind` ("train" or "dev"), `update`, `seconds`, and `loss` with `measures`, or
 `score` with `metric` and `best`. Other kinds and fields are ignored."""
 
+Curve = tuple[str, list[Record]]
+"""Colour, and the lines with its values."""
+
+REWARD = "reward"
+"""Measure of rewarded samples. With it the train loss is not a cross entropy, but the dev loss is."""
 WIDTH, HEIGHT = 6.4, 2.1
 """Size of a panel in inches."""
 TRAIN, DEV = hexadecimal(0.6), "#c4572a"
@@ -58,27 +63,31 @@ def save(log: str | Path, path: str | Path) -> None:
 
 def draw(records: Sequence[Record]) -> Figure:
     """Draw the losses above the dev score, with the best score marked, and each measure in a panel
-    between them. UserError if the log has neither losses nor dev scores."""
+    between them. With rewards the train loss and the dev loss are different quantities, and each
+    has a panel. UserError if the log has neither losses nor dev scores."""
     train = _whole_intervals([record for record in records if record["kind"] == "train"])
     dev = [record for record in records if record["kind"] == "dev"]
-    losses = {
-        "train": (TRAIN, [record for record in train if record.get("loss") is not None]),
-        "dev": (DEV, [record for record in dev if record.get("loss") is not None]),
-    }
+    losses: dict[str, Curve] = {}
+    for name, colour, records_of_kind in (("train", TRAIN, train), ("dev", DEV, dev)):
+        if lines := [record for record in records_of_kind if record.get("loss") is not None]:
+            losses[name] = colour, lines
     scored = [record for record in dev if record.get("score") is not None]
-    has_loss = any(lines for _, lines in losses.values())
-    if not has_loss and not scored:
+    if not losses and not scored:
         raise UserError(
             f"nothing to draw: expected a train loss or a dev score in the log, got neither in "
             f"{len(records)} lines"
         )
     measures = list(dict.fromkeys(name for record in train for name in record.get("measures", ())))
-    num_panels = has_loss + len(measures) + bool(scored)
+    if REWARD in measures:
+        groups = {f"{name} loss": {name: curve} for name, curve in losses.items()}
+    else:
+        groups = {"loss": losses} if losses else {}
+    num_panels = len(groups) + len(measures) + bool(scored)
     figure = empty_figure(WIDTH, HEIGHT * num_panels + 0.4)
     panels = list(figure.subplots(num_panels, 1, sharex=True, squeeze=False)[:, 0])
-    if has_loss:
-        _draw_losses(panels[0], losses)
-    for axes, name in zip(panels[has_loss:], measures, strict=False):
+    for axes, (label, curves) in zip(panels, groups.items(), strict=False):
+        _draw_losses(axes, curves, label)
+    for axes, name in zip(panels[len(groups) :], measures, strict=False):
         _draw_measure(axes, train, name)
     if scored:
         _draw_score(panels[-1], scored)
@@ -124,13 +133,12 @@ def _mean_line(first: Record, first_count: int, last: Record, last_count: int) -
     return {**last, "loss": mean(first, last, "loss"), "measures": means}
 
 
-def _draw_losses(axes: Axes, losses: Mapping[str, tuple[str, list[Record]]]) -> None:
+def _draw_losses(axes: Axes, losses: Mapping[str, Curve], label: str) -> None:
     for name, (colour, records) in losses.items():
-        if records:
-            _line(axes, records, "loss", colour, name)
+        _line(axes, records, "loss", colour, name)
     axes.legend(loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, frameon=False, fontsize=9,
                 labelcolor="linecolor", borderaxespad=0)  # fmt: skip
-    axes.set_ylabel("loss", color=QUIET, size=9)
+    axes.set_ylabel(label, color=QUIET, size=9)
     _tidy(axes)
 
 
