@@ -25,7 +25,7 @@ Curve = tuple[str, list[Record]]
 """Colour, and the lines with its values."""
 
 REWARD = "reward"
-"""Measure of rewarded samples. With it the train loss is not a cross entropy, but the dev loss is."""
+"""Measure of rewarded samples, whose train loss is not a cross entropy as the dev loss is."""
 WIDTH, HEIGHT = 6.4, 2.1
 """Size of a panel in inches."""
 TRAIN, DEV = hexadecimal(0.6), "#c4572a"
