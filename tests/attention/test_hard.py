@@ -20,14 +20,21 @@ QUERIES = torch.randn(2, 3, 4)
 MASK = torch.tensor([[[True] * 5], [[True] * 3 + [False] * 2]])
 
 
-def test_in_evaluation_the_most_probable_position_is_selected():
-    attention = HardAttention(Attention(ScaledDot())).eval()
+@pytest.mark.parametrize("kind", [HardAttention, StraightThroughAttention])
+def test_in_evaluation_the_most_probable_position_is_selected(kind):
+    """The weights are those of the context: 1 at this position. The scores are of all positions."""
+    soft = Attention(ScaledDot())
+    probable = soft(QUERIES, soft.prepare(KEYS), KEYS, MASK, need_weights=True)
+    attention = kind(soft).eval()
     result = attention(QUERIES, attention.prepare(KEYS), KEYS, MASK, need_weights=True)
     for row in range(2):
         for step in range(3):
-            place = int(result.weights[row, step].argmax())
+            place = int(probable.weights[row, step].argmax())
             assert torch.equal(result.context[row, step], KEYS[row, place])
             assert result.drawn[row, step] == place
+            assert result.weights[row, step].tolist() == [float(n == place) for n in range(5)]
+    assert torch.equal(result.scores, probable.scores)
+    assert torch.equal(result.weights @ KEYS, result.context)
     assert not result.drawn[1].gt(2).any()
     assert attention(QUERIES, attention.prepare(KEYS), KEYS, MASK).weights is None
 
@@ -77,19 +84,21 @@ def test_the_share_of_expected_contexts(share):
 
 
 def test_sampling_uses_the_temperature():
-    sharp = HardAttention(Attention(ScaledDot(), Softmax(0.1))).eval()
+    sharp = HardAttention(Attention(ScaledDot(), Softmax(0.1))).train()
     result = sharp(QUERIES, sharp.prepare(KEYS), KEYS, need_weights=True)
     expected = (QUERIES @ KEYS.mT / 4**0.5 / 0.1).softmax(dim=-1)
     torch.testing.assert_close(result.weights, expected)
 
 
-def test_a_fully_masked_query_has_a_zero_context():
-    attention = HardAttention(Attention(ScaledDot()))
+@pytest.mark.parametrize("kind", [HardAttention, StraightThroughAttention])
+def test_a_fully_masked_query_has_a_zero_context_and_zero_weights(kind):
+    attention = kind(Attention(ScaledDot()))
     nothing = torch.zeros(2, 1, 5, dtype=torch.bool)
     for mode in (True, False):
         attention.train(mode)
-        result = attention(QUERIES, attention.prepare(KEYS), KEYS, nothing)
+        result = attention(QUERIES, attention.prepare(KEYS), KEYS, nothing, need_weights=True)
         assert not result.context.any()
+        assert not result.weights.any()
 
 
 def test_the_straight_through_gradient_is_that_of_the_mean_for_the_weights():

@@ -7,7 +7,8 @@
 A draw has no gradient, so the weights of `HardAttention` are learned from a reward, the log
 probability of the target (`models/penalties.py`). For stable training, a share of the sources get
 the expected context at every step, as in soft attention (section 4.2). In evaluation both use the
-most probable position.
+most probable position, and the returned weights are 1 there and 0 elsewhere, because the context
+has nothing from other positions. The scores of the output still show the other candidates.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ NOWHERE = -1
 
 
 class HardAttention(nn.Module):
-    """Attention to one drawn position, called like `Attention`. Its output has the weights of the
-    draw, and the drawn positions in `drawn`. Its state is True for sources that get the expected
-    context; without a state no source does."""
+    """Attention to one drawn position, called like `Attention`. Its output has the positions in
+    `drawn`, and in training the weights that they were drawn by. Its state is True for sources that
+    get the expected context; without a state no source does."""
 
     is_stateful = False
 
@@ -87,7 +88,10 @@ class HardAttention(nn.Module):
         if not weights.size(-1):
             return output if need_weights else replace(output, weights=None, scores=None)
         drawn = self._draw(weights) if self.training else weights.argmax(dim=-1)
-        context = _values_at(drawn, values, mask_tensor(mask, queries))
+        visible = mask_tensor(mask, queries)
+        context = _values_at(drawn, values, visible)
+        if not self.training:
+            output = replace(output, weights=_one_hot(drawn, weights, visible))
         if state is not None:
             context = torch.where(state[..., None], output.context, context)
             drawn = torch.where(state, NOWHERE, drawn)
@@ -103,8 +107,9 @@ class HardAttention(nn.Module):
 
 class StraightThroughAttention(nn.Module):
     """Attention to the most probable position, in training too, called like `Attention`. Its output
-    has the weights, and the positions in `drawn`. Values get the gradient of the context. Weights
-    get the gradient that they would have if the context were the weighted mean.
+    has the positions in `drawn`, and in training the weights that they are the highest of. Values
+    get the gradient of the context. Weights get the gradient that they would have if the context
+    were the weighted mean.
 
     This gradient is biased, because it ignores the difference between one value and the mean. But
     it has no noise, and the decoder learns from the contexts that it has in evaluation."""
@@ -144,6 +149,8 @@ class StraightThroughAttention(nn.Module):
         context = _values_at(drawn, values, visible)
         if self.training:  # plus zero, with the gradient of the mean for the weights
             context = context + mix(weights - weights.detach(), values.detach(), visible)
+        else:
+            output = replace(output, weights=_one_hot(drawn, weights, visible))
         output = replace(output, context=context, drawn=drawn)
         return output if need_weights else replace(output, weights=None, scores=None)
 
@@ -159,3 +166,13 @@ def _values_at(
     if visible is None:
         return context
     return torch.where(visible.any(dim=-1, keepdim=True), context, 0)
+
+
+def _one_hot(
+    drawn: Int[Tensor, "batch target"],
+    weights: Float[Tensor, "batch target source"],
+    visible: Bool[Tensor, "..."] | None,
+) -> Float[Tensor, "batch target source"]:
+    """Return weights of 1 at the position of every query, or zeros if it may attend to nothing."""
+    one_hot = torch.zeros_like(weights).scatter(-1, drawn[..., None], 1.0)
+    return one_hot if visible is None else one_hot.masked_fill(~visible, 0)
