@@ -55,7 +55,7 @@ clean: ## remove .venv and the caches; runs/ stays
 	rm -rf .venv build src/*.egg-info .*_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-KERNELS := setup.py $(wildcard src/regard/kernels/*pp src/regard/kernels/*.txt)
+KERNELS := setup.py $(shell find src/regard/kernels -name "*pp" -o -name "*.txt")
 
 $(INSTALLED): pyproject.toml constraints.txt scripts/install $(KERNELS)
 	@sh scripts/install

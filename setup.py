@@ -19,7 +19,13 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CompileError, LinkError
 
 KERNELS = Path("src/regard/kernels")
-SOURCES = ("library.cpp", "additive.cpp", "step.cpp", "encoder.cpp", "recurrent_step.cpp")
+SOURCES = (
+    "library.cpp",
+    "attention/additive.cpp",
+    "models/encoder.cpp",
+    "models/recurrent_step.cpp",
+    "models/step.cpp",
+)
 """Sources that are compiled once; block.cpp is compiled for each instruction set."""
 WITHOUT_KERNELS = """
 regard: WARNING: built without its C++ kernels, because no C++ compiler worked ({reason}).
@@ -108,7 +114,10 @@ class BuildLibrary(build_ext):
         folder = Path(self.build_temp) / name
         folder.mkdir(parents=True, exist_ok=True)
         return self.compiler.compile(
-            [str(KERNELS / source)], output_dir=str(folder), extra_postargs=[*FLAGS, *flags]
+            [str(KERNELS / source)],
+            output_dir=str(folder),
+            include_dirs=[str(KERNELS)],
+            extra_postargs=[*FLAGS, *flags],
         )
 
     def get_ext_filename(self, fullname: str) -> str:

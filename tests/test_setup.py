@@ -75,7 +75,7 @@ def test_a_build_for_two_machines_limits_flags_to_one_of_them(
 @pytest.mark.parametrize(("machine", "is_empty"), [("__no_machine__", True), ("__LP64__", False)])
 def test_the_kernels_are_empty_for_other_machines(machine, is_empty):
     flags = ["-std=c++17", "-E", "-P", "-DKERNELS=AVX2", f"-DONLY_FOR={machine}"]
-    command = [COMPILER, *flags, str(KERNELS / "block.cpp")]
+    command = [COMPILER, *flags, f"-I{KERNELS}", str(KERNELS / "block.cpp")]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert (text.strip() == "") == is_empty
 

@@ -1,4 +1,4 @@
-"""Products with a weight of int8 numbers (`regard/kernels/integers.hpp`), on a CPU.
+"""Products with a weight of int8 numbers (`regard/kernels/layers/integers.hpp`), on a CPU.
 
 A weight is quantised once, when a model is frozen: each column is a scale times integers from -127
 to 127. The rows of the inputs are quantised at every call, each with its own scale and minimum, to

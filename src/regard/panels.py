@@ -1,4 +1,4 @@
-"""Products with a weight in panels (`regard/kernels/products.hpp`), on a CPU in float32.
+"""Products with a weight in panels (`regard/kernels/layers/products.hpp`), on a CPU in float32.
 `integers.py` has panels of int8 numbers.
 
 A panel has the numbers of some columns side by side, as one instruction set reads them. Unlike the
@@ -22,13 +22,13 @@ from regard.shapes import Float, Tensor
 ALIGNMENT = 64
 """Bytes of a cache line."""
 ACTIVATIONS = ("none", "relu", "gelu")
-"""Activations in the order of `Activation` of regard/kernels/step.hpp."""
+"""Activations in the order of `Activation` of regard/kernels/models/step.hpp."""
 ActivationName = Activation | Literal["none"]
 
 
 @kernels.structure("Packed")
 class PanelsStructure(ctypes.Structure):
-    """`Packed` of regard/kernels/step.hpp."""
+    """`Packed` of regard/kernels/models/step.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("panels", "integers", "bias", "scales", "totals")),
@@ -39,7 +39,7 @@ class PanelsStructure(ctypes.Structure):
 
 @kernels.structure("Product")
 class _Product(ctypes.Structure):
-    """`Product` of regard/kernels/step.hpp."""
+    """`Product` of regard/kernels/models/step.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("weight", "x", "y", "z")),

@@ -14,8 +14,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "encoder.hpp"
-#include "recurrent_step.hpp"
+#include "models/encoder.hpp"
+#include "models/recurrent_step.hpp"
 #include "sizes.hpp"
 
 extern "C" {

@@ -2,8 +2,9 @@
 
 The library is compiled when the package is built, if there is a compiler, and loaded by its C
 interface. Without it results are the same, but slower. It uses AVX-512, AVX2 or the machine's
-baseline, depending on the CPU. There is a header for each kind of kernel. The modules that call a
-kernel by `call` have its formula in PyTorch, which tests compare with it.
+baseline, depending on the CPU. There is a header for each kind of kernel, in folders for attention,
+layers, models and the output layer. The modules that call a kernel by `call` have its formula in
+PyTorch, which tests compare with it.
 """
 
 from __future__ import annotations

@@ -3,17 +3,17 @@
 #if !defined(ONLY_FOR) || ONLY_FOR
 #include "kernels.hpp"
 
-#include "candidates.hpp"
-#include "dots.hpp"
-#include "dropout.hpp"
-#include "entropy.hpp"
-#include "gates.hpp"
-#include "gradients.hpp"
-#include "integers.hpp"
-#include "mixing.hpp"
-#include "products.hpp"
-#include "scores.hpp"
-#include "step_parts.hpp"
+#include "output/candidates.hpp"
+#include "attention/dots.hpp"
+#include "layers/dropout.hpp"
+#include "output/entropy.hpp"
+#include "layers/gates.hpp"
+#include "attention/gradients.hpp"
+#include "layers/integers.hpp"
+#include "attention/mixing.hpp"
+#include "layers/products.hpp"
+#include "attention/scores.hpp"
+#include "models/step_parts.hpp"
 
 extern const Kernels KERNELS;
 const Kernels KERNELS{

@@ -1,10 +1,10 @@
 // The functions of one instruction set: block.cpp fills one such table for each.
 #pragma once
 
-#include "additive.hpp"
-#include "cells.hpp"
-#include "dots_problem.hpp"
-#include "step.hpp"
+#include "attention/additive.hpp"
+#include "layers/cells.hpp"
+#include "attention/dots_problem.hpp"
+#include "models/step.hpp"
 
 /// Rows of logits, one for each target word. training/linear_cross_entropy.py has the same
 /// structure.

@@ -1,9 +1,9 @@
 // Sizes of the structures, choice of the instruction set, and the C interface except additive attention.
 #include <string_view>
 
-#include "encoder.hpp"
+#include "models/encoder.hpp"
 #include "kernels.hpp"
-#include "recurrent_step.hpp"
+#include "models/recurrent_step.hpp"
 #include "sizes.hpp"
 #include "threads.hpp"
 

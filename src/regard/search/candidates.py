@@ -3,8 +3,8 @@
     log p_v = x_v - log sum_w e^{x_w}        -inf for forbidden tokens
     sum     = total + log p_v                for each hypothesis and token
 
-On a CPU one kernel finds the best candidates of a sentence (`regard/kernels/candidates.hpp`).
-`_plain` is the formula, for every device and type.
+On a CPU one kernel finds the best candidates of a sentence
+(`regard/kernels/output/candidates.hpp`). `_plain` is the formula, for every device and type.
 """
 
 from __future__ import annotations

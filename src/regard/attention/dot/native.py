@@ -1,5 +1,6 @@
-"""Attention by dot products in C++ (`regard/kernels/dots.hpp`), for short sequences. PyTorch's
-kernel is made for long sequences and takes several times as long for short ones."""
+"""Attention by dot products in C++ (`regard/kernels/attention/dots.hpp`), for short
+sequences. PyTorch's kernel is made for long sequences and takes several times as long for short
+ones."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ LONGEST = 256
 
 @kernels.structure("Strided")
 class _Strided(ctypes.Structure):
-    """`Strided` of regard/kernels/dots_problem.hpp."""
+    """`Strided` of regard/kernels/attention/dots_problem.hpp."""
 
     _fields_ = [
         ("numbers", ctypes.c_void_p),
@@ -35,7 +36,7 @@ ARRAYS = ("queries", "keys", "values", "context", "grad_queries", "grad_keys", "
 
 @kernels.structure("Dots")
 class _Dots(ctypes.Structure):
-    """`Dots` of regard/kernels/dots_problem.hpp."""
+    """`Dots` of regard/kernels/attention/dots_problem.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("batch", "heads", "target", "source", "size")),

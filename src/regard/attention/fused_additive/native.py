@@ -28,12 +28,12 @@ CHUNK_SIZE = 1 << 20
 """Number of scores whose gradients are in memory together, unless one sentence has more."""
 
 LARGEST_SPLIT = 4096.0
-"""Largest number with a split power: HUGE_NUMBER of regard/kernels/powers.hpp."""
+"""Largest number with a split power: HUGE_NUMBER of regard/kernels/attention/powers.hpp."""
 
 
 @kernels.structure("Problem")
 class _Problem(ctypes.Structure):
-    """`Problem` of regard/kernels/additive.hpp."""
+    """`Problem` of regard/kernels/attention/additive.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("batch", "target", "source", "size")),
@@ -45,7 +45,7 @@ class _Problem(ctypes.Structure):
 
 @kernels.structure("Gradients")
 class _Places(ctypes.Structure):
-    """`Gradients` of regard/kernels/additive.hpp."""
+    """`Gradients` of regard/kernels/attention/additive.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("scores", "queries", "keys", "sigmoids")),

@@ -20,7 +20,7 @@ KINDS: dict[CellKind, int] = {"elman": 0, "gru": 1, "lstm": 2}
 
 @kernels.structure("CellStep")
 class _Step(ctypes.Structure):
-    """`CellStep` of regard/kernels/cells.hpp."""
+    """`CellStep` of regard/kernels/layers/cells.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("kind", "rows", "size", "is_bfloat16", "threads")),
@@ -35,7 +35,7 @@ class _Step(ctypes.Structure):
 
 @kernels.structure("CellBack")
 class _Backward(ctypes.Structure):
-    """`CellBack` of regard/kernels/cells.hpp."""
+    """`CellBack` of regard/kernels/layers/cells.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("kind", "rows", "size", "is_bfloat16", "threads")),

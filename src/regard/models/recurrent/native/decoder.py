@@ -1,6 +1,6 @@
-"""Steps of recurrent decoders in C++ (`regard/kernels/recurrent_step.cpp`), for a search on a CPU
-in float32. A step is one call, where `BahdanauDecoder` and `LuongDecoder` make several calls of
-PyTorch for each of their parts; for few sentences these calls take most of the time.
+"""Steps of recurrent decoders in C++ (`regard/kernels/models/recurrent_step.cpp`), for a search on
+a CPU in float32. A step is one call, where `BahdanauDecoder` and `LuongDecoder` make several calls
+of PyTorch for each of their parts; for few sentences these calls take most of the time.
 
 The plain decoder remains the reference: it computes whole targets, and every model with a part that
 has no kernel.
@@ -36,7 +36,7 @@ from regard.shapes import Int, Tensor
 
 @kernels.structure("RecurrentStep")
 class _Step(ctypes.Structure):
-    """`RecurrentStep` of regard/kernels/recurrent_step.hpp."""
+    """`RecurrentStep` of regard/kernels/models/recurrent_step.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("sentences", "stored", "hypotheses", "last_rows")),

@@ -28,9 +28,9 @@ from regard.models.recurrent.parts import DecoderParts
 from regard.models.recurrent.queries import StateQuery
 
 FEEDINGS = (NoFeeding, ContextFeeding, AttentionalFeeding)
-"""Feedings in the order of `Fed` of regard/kernels/recurrent_step.hpp."""
+"""Feedings in the order of `Fed` of regard/kernels/models/recurrent_step.hpp."""
 OUTPUTS = (StateOutput, LinearOutput, TanhOutput, DeepOutput, SummedOutput)
-"""Output layers in the order of `Output` of regard/kernels/recurrent_step.hpp."""
+"""Output layers in the order of `Output` of regard/kernels/models/recurrent_step.hpp."""
 
 
 def has_kernels(decoder: BahdanauDecoder | LuongDecoder) -> bool:

@@ -1,5 +1,5 @@
 """Weights of a native recurrent decoder as structures of C++
-(`regard/kernels/recurrent_step.hpp`)."""
+(`regard/kernels/models/recurrent_step.hpp`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from regard.shapes import Float, Tensor
 
 @kernels.structure("RecurrentLayer")
 class _Layer(ctypes.Structure):
-    """`RecurrentLayer` of regard/kernels/recurrent_step.hpp."""
+    """`RecurrentLayer` of regard/kernels/models/recurrent_step.hpp."""
 
     _fields_ = [(name, PanelsStructure) for name in ("input", "recurrent")]
 

@@ -1,6 +1,6 @@
-"""Steps of the Transformer's decoder in C++ (`regard/kernels/step.cpp`), for a search on a CPU in
-float32. A step is one call, where `TransformerDecoder` makes a call of PyTorch for each of its
-parts; for few sentences these calls take most of the time.
+"""Steps of the Transformer's decoder in C++ (`regard/kernels/models/step.cpp`), for a search on a
+CPU in float32. A step is one call, where `TransformerDecoder` makes a call of PyTorch for each of
+its parts; for few sentences these calls take most of the time.
 
     cache    layer x (key, value) x sentence x slot x size        tokens of all hypotheses
     memory   layer x (key, value) x sentence x source x size      the source, projected once
@@ -39,7 +39,7 @@ from regard.shapes import Float, Int, Tensor
 
 @kernels.structure("DecoderStep")
 class _Step(ctypes.Structure):
-    """`DecoderStep` of regard/kernels/step.hpp."""
+    """`DecoderStep` of regard/kernels/models/step.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("sentences", "stored", "hypotheses", "layers")),

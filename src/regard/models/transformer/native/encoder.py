@@ -1,4 +1,4 @@
-"""The Transformer's encoder in C++ (`regard/kernels/encoder.cpp`), for inference on a CPU in
+"""The Transformer's encoder in C++ (`regard/kernels/models/encoder.cpp`), for inference on a CPU in
 float32. All layers are one call, which computes real positions only: the states of padding are
 zeros.
 
@@ -32,7 +32,7 @@ from regard.shapes import Bool, Float, Tensor
 
 @kernels.structure("EncoderPass")
 class _Pass(ctypes.Structure):
-    """`EncoderPass` of regard/kernels/encoder.hpp."""
+    """`EncoderPass` of regard/kernels/models/encoder.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("sentences", "source", "layers", "heads", "size")),

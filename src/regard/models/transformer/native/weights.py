@@ -1,5 +1,5 @@
-"""Weights of a native encoder or decoder as structures of C++ (`regard/kernels/encoder.hpp` and
-`step.hpp`)."""
+"""Weights of a native encoder or decoder as structures of C++ (`encoder.hpp` and `step.hpp` in
+`regard/kernels/models/`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from regard.shapes import Float, Tensor
 
 @kernels.structure("Norm")
 class Norm(ctypes.Structure):
-    """`Norm` of regard/kernels/step.hpp."""
+    """`Norm` of regard/kernels/models/step.hpp."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("weight", "bias")),
@@ -35,7 +35,7 @@ class Norm(ctypes.Structure):
 
 @kernels.structure("EncoderLayer")
 class _EncoderLayer(ctypes.Structure):
-    """`EncoderLayer` of regard/kernels/encoder.hpp."""
+    """`EncoderLayer` of regard/kernels/models/encoder.hpp."""
 
     _fields_ = [
         *((name, PanelsStructure) for name in ("projection", "output", "inner", "outer")),
@@ -45,7 +45,7 @@ class _EncoderLayer(ctypes.Structure):
 
 @kernels.structure("DecoderLayer")
 class _DecoderLayer(ctypes.Structure):
-    """`DecoderLayer` of regard/kernels/step.hpp."""
+    """`DecoderLayer` of regard/kernels/models/step.hpp."""
 
     _fields_ = [
         *((name, PanelsStructure) for name in ("projection", "self_output", "query")),

@@ -1,7 +1,7 @@
 // Checks of the encoder's arrays, as in sizes.hpp.
 #pragma once
 
-#include "encoder.hpp"
+#include "models/encoder.hpp"
 #include "sizes.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // A step of a recurrent decoder with attention: structures. models/recurrent/native/ has the same.
 #pragma once
 
-#include "step.hpp"
+#include "models/step.hpp"
 
 /// Layers between the states and the features: models/recurrent/output.py.
 enum Output : Index { STATE_OUTPUT, LINEAR_OUTPUT, TANH_OUTPUT, DEEP_OUTPUT, SUMMED_OUTPUT };

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "powers.hpp"
+#include "attention/powers.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "layer_norm.hpp"
+#include "models/layer_norm.hpp"
 #include "packed_linear.hpp"
 
 namespace {

@@ -7,7 +7,7 @@
 // Gates lie side by side as in PyTorch's weights: r z n, and i f g o.
 #pragma once
 
-#include "cells.hpp"
+#include "layers/cells.hpp"
 #include "vector.hpp"
 
 namespace {

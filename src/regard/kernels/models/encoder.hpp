@@ -1,7 +1,7 @@
 // The layers of a Transformer's encoder: structures. models/transformer/native/ has the same.
 #pragma once
 
-#include "step.hpp"
+#include "models/step.hpp"
 
 struct EncoderLayer {
   Packed projection, output, inner, outer;

@@ -7,7 +7,7 @@
 // hypothesis, then by word. NaN counts as higher than all numbers.
 #pragma once
 
-#include "entropy.hpp"
+#include "output/entropy.hpp"
 
 namespace {
 

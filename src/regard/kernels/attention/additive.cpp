@@ -1,5 +1,5 @@
 // The C interface of additive attention, common to all instruction sets.
-#include "additive_plan.hpp"
+#include "attention/additive_plan.hpp"
 #include "sizes.hpp"
 #include "threads.hpp"
 

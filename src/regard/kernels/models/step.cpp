@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "sizes.hpp"
-#include "sublayers.hpp"
+#include "models/sublayers.hpp"
 #include "threads.hpp"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "additive.hpp"
+#include "attention/additive.hpp"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "encoder_sizes.hpp"
-#include "sublayers.hpp"
+#include "models/encoder_sizes.hpp"
+#include "models/sublayers.hpp"
 #include "threads.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // Checks of a recurrent decoder's step, as in sizes.hpp.
 #pragma once
 
-#include "recurrent_step.hpp"
+#include "models/recurrent_step.hpp"
 #include "sizes.hpp"
 
 namespace {

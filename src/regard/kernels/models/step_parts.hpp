@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "step.hpp"
+#include "models/step.hpp"
 #include "vector.hpp"
 
 namespace {

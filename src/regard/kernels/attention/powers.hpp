@@ -1,7 +1,7 @@
 // Functions of scores and gradients: e^{2x}, s for numbers of any size, and spans.
 #pragma once
 
-#include "additive.hpp"
+#include "attention/additive.hpp"
 #include "vector.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // Products with packed weights in the layers of an encoder and of decoder steps.
 #pragma once
 
-#include "step.hpp"
+#include "models/step.hpp"
 
 /// All rows and panels of a product, on several threads if this is faster.
 void multiply_packed(const Product&);

@@ -6,7 +6,7 @@
 // `Number` is float or BFloat16 (`is_bfloat16`); all computation is in float.
 #pragma once
 
-#include "dots_problem.hpp"
+#include "attention/dots_problem.hpp"
 #include "random.hpp"
 #include "vector.hpp"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels.hpp"
-#include "multiply.hpp"
+#include "layers/multiply.hpp"
 
 namespace {
 

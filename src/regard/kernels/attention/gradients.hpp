@@ -7,7 +7,7 @@
 // Each s is needed, not only their sum, so no division is shared.
 #pragma once
 
-#include "powers.hpp"
+#include "attention/powers.hpp"
 
 namespace {
 

@@ -6,9 +6,9 @@
 // s' and fed' are those of the row that a hypothesis extends.
 #include <cstring>
 
-#include "additive_plan.hpp"
-#include "multiply.hpp"
-#include "recurrent_sizes.hpp"
+#include "attention/additive_plan.hpp"
+#include "layers/multiply.hpp"
+#include "models/recurrent_sizes.hpp"
 #include "threads.hpp"
 
 namespace {

@@ -18,7 +18,7 @@
 
 #include <cfloat>
 
-#include "products.hpp"
+#include "layers/products.hpp"
 
 namespace {
 

@@ -11,8 +11,8 @@
 // is taken in the order of the inputs: a row has the same result in a product of any number of rows.
 #pragma once
 
-#include "gates.hpp"
-#include "step.hpp"
+#include "layers/gates.hpp"
+#include "models/step.hpp"
 
 namespace {
 
