@@ -17,6 +17,9 @@ import regard
 RUNS = Path(__file__).parent / "data" / "0.1"
 NAMES = sorted(path.parent.name for path in RUNS.glob("*/config.yaml"))
 TOLERANCE = 1e-5
+HARD = "captioner-hard"
+"""Run with hard attention. Version 0.1 gave the probability of each cell as its weight; the weights
+are now 1 for the most probable cell, which alone is read, and 0 for the others."""
 OUTPUT = "--output"
 """Option of `regard train` that names the run folder."""
 
@@ -41,7 +44,7 @@ def test_old_runs_give_their_old_outputs(name, tmp_path):
         if "log_probability" in expected:
             scored = model.score([(expected["source"], expected["text"])])[0]
             assert scored.score == pytest.approx(expected["log_probability"], abs=TOLERANCE)
-        check_attention(output.trace, expected["attention"])
+        check_attention(output.trace, expected["attention"], is_hard=name == HARD)
 
 
 def compute(model, source, folder):
@@ -71,12 +74,18 @@ def check_text(text, expected):
         assert math.isclose(float(text), number, rel_tol=TOLERANCE)
 
 
-def check_attention(trace, expected):
+def check_attention(trace, expected, *, is_hard):
     """Fail unless a trace has the expected maps in their order."""
     maps = () if trace is None else trace.attention
     assert [each.kind for each in maps] == [each["kind"] for each in expected]
     for each, weights in zip(maps, (page["weights"] for page in expected), strict=True):
-        np.testing.assert_allclose(each.weights, weights, rtol=0, atol=TOLERANCE)
+        computed = each.weights
+        if is_hard:
+            highest = np.argmax(weights, axis=-1, keepdims=True)
+            assert (computed == (np.arange(computed.shape[-1]) == highest)).all()
+            powers = np.exp(each.scores)
+            computed = powers / powers.sum(axis=-1, keepdims=True)
+        np.testing.assert_allclose(computed, weights, rtol=0, atol=TOLERANCE)
 
 
 def test_loading_an_old_run_leaves_its_files_unchanged(tmp_path):
