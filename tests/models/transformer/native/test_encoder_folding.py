@@ -1,0 +1,180 @@
+"""Encoders that are replaced on freezing, and copies of replaced encoders."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from regard import kernels
+from regard.attention import SlidingWindow
+from regard.data.batch import pad
+from regard.layers.positions import Rotary
+from regard.linear import freeze
+from regard.models.ensemble import Ensemble
+from regard.models.transformer import NativeTransformerEncoder, TransformerEncoder
+from regard.models.transformer.encoder import EncoderLayer
+from regard.models.transformer.native.suitable import encoder_has_kernels
+from tests.models.native_steps import close, copies_of
+from tests.models.transformer.native.encoder_problems import (
+    SOURCE,
+    assert_equal,
+    assert_is_reference,
+    encoders,
+    model_of,
+)
+from tests.models.transformer.native.problems import INNER, SIZE, Doubled, replaced
+
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
+
+
+def test_a_frozen_model_is_copied_and_pickled():
+    model = model_of()
+    frozen = freeze(model)
+    with torch.no_grad():
+        expected = frozen.encoder(SOURCE).layers
+    copies = [*copies_of(frozen), freeze(frozen)]
+    del frozen, model
+    for duplicate in copies:
+        assert duplicate.encoder._weights is None
+        assert type(duplicate.encoder.encoder) is TransformerEncoder
+        with torch.no_grad():
+            layers = duplicate.encoder(SOURCE).layers
+        assert duplicate.encoder._weights is not None
+        for ours, theirs in zip(layers, expected, strict=True):
+            assert torch.equal(ours, theirs)
+
+
+@torch.no_grad()
+def test_replaced_parameters_leave_no_dangling_address():
+    """The structures keep the numbers that they refer to; a conversion makes new structures."""
+    reference, native = encoders(norm="pre")
+    native(SOURCE)
+    weights = native._weights
+    for module in native.encoder.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.weight = nn.Parameter(module.weight.clone(), requires_grad=False)
+            module.bias.data = module.bias.data.clone()
+    filler = [torch.full((SIZE,), math.nan) for _ in range(100)]
+    assert_equal(native(SOURCE), reference(SOURCE))
+    assert native._weights is weights
+    assert len(filler) == 100
+    native.encoder.norm.weight.mul_(2)
+    native.float()
+    assert native._weights is None
+    reference.norm.weight.mul_(2)
+    assert_equal(native(SOURCE), reference(SOURCE))
+
+
+class Reversed(EncoderLayer):
+    """Encoder layer with another formula."""
+
+
+class OtherEncoder(TransformerEncoder):
+    """Encoder with another formula."""
+
+
+CHANGES = {
+    "norm": replaced("layers.1.self_residual.norm", Doubled(SIZE)),
+    "last norm": replaced("norm", Doubled(SIZE)),
+    "norm without weights": replaced(
+        "layers.0.feed_forward_residual.norm", nn.LayerNorm(SIZE, elementwise_affine=False)
+    ),
+    "norm without bias": replaced("layers.0.self_residual.norm", nn.LayerNorm(SIZE, bias=False)),
+    "torch's linear": replaced("layers.1.feed_forward.inner", nn.Linear(SIZE, INNER)),
+    "dropout": replaced("layers.0.self_residual.dropout", nn.AlphaDropout(0.5)),
+    "dropout of weights": replaced(
+        "layers.0.self_attention.heads.attention.dropout", nn.Identity()
+    ),
+    "dropout of embeddings": replaced("embedder.dropout", nn.Identity()),
+    "window": lambda encoder: setattr(encoder, "span", SlidingWindow(3)),
+    "hook": lambda encoder: encoder.layers[1].register_forward_hook(lambda *_: None),
+    "class": lambda encoder: setattr(encoder, "__class__", OtherEncoder),
+    "class of a layer": lambda encoder: setattr(encoder.layers[1], "__class__", Reversed),
+    "forward": lambda encoder: setattr(encoder.layers[0], "forward", lambda *_: None),
+    "no layers": lambda encoder: setattr(encoder, "layers", nn.ModuleList()),
+    "other activation": lambda encoder: setattr(
+        encoder.layers[1].feed_forward, "activation", "gelu"
+    ),
+    "other temperature": lambda encoder: setattr(
+        encoder.layers[1].self_attention.heads.attention.normaliser, "temperature", 2.0
+    ),
+    "other number of heads": lambda encoder: setattr(
+        encoder.layers[1].self_attention.heads, "num_heads", 2
+    ),
+    "rotation of odd sizes": lambda encoder: (
+        setattr(encoder.embedder, "positions", Rotary()),
+        [setattr(layer.self_attention.heads, "num_heads", 2) for layer in encoder.layers],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_encoders_with_other_parts_are_not_folded(name):
+    encoder = model_of().encoder
+    assert encoder_has_kernels(encoder)
+    CHANGES[name](encoder)
+    assert not encoder_has_kernels(encoder)
+    assert encoder.folded() is encoder
+    with pytest.raises(ValueError, match="encoder: a part has no kernel"):
+        NativeTransformerEncoder(encoder)
+
+
+@torch.no_grad()
+def test_parts_without_a_kernel_use_the_reference():
+    """Parts that are replaced before the first call, or before the model is frozen again."""
+    for name in ("norm", "last norm", "no layers", "window", "other temperature"):
+        frozen = freeze(model_of())
+        native = frozen.encoder
+        CHANGES[name](native.encoder)
+        result, expected = native(SOURCE), native.encoder(SOURCE)
+        assert_is_reference(result, expected)
+        assert type(freeze(frozen).encoder) is TransformerEncoder
+
+
+@torch.no_grad()
+def test_a_frozen_encoder_that_is_not_folded_again_has_one_reference():
+    """Because it has a hook, or is the whole model that is frozen."""
+    reference, native = encoders()
+    assert_equal(freeze(native)(SOURCE), reference(SOURCE))
+    frozen = freeze(model_of())
+    frozen.encoder.register_forward_hook(lambda *_: None)
+    again = freeze(frozen).encoder
+    assert type(again.encoder) is TransformerEncoder
+    assert_equal(again(SOURCE), reference(SOURCE))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        dict(attention=dict(score="additive", size=7)),
+        dict(attention=dict(score="general")),
+        dict(attention=dict(normaliser="sparsemax")),
+        dict(experts=dict(number=3, size=7)),
+        dict(window=2),
+    ],
+    ids=["additive", "general", "sparsemax", "experts", "window"],
+)
+def test_other_models_are_not_folded(values):
+    assert type(freeze(model_of(**values)).encoder) is TransformerEncoder
+
+
+@torch.no_grad()
+def test_linear_layers_may_have_no_bias():
+    model = model_of()
+    for layer in model.encoder.layers:
+        layer.feed_forward.inner.bias = layer.self_attention.projection.bias = None
+    assert_equal(freeze(model).encoder(SOURCE), model.encoder(SOURCE))
+
+
+def test_every_member_of_an_ensemble_has_a_native_encoder():
+    ensemble = Ensemble([model_of(), model_of(positions="rotary")])
+    natives = [x for x in freeze(ensemble).modules() if isinstance(x, NativeTransformerEncoder)]
+    assert len(natives) == 2
+    source = pad([[4, 5, 6], [7]])
+    with torch.no_grad():
+        ours, theirs = (each.encode(source) for each in (freeze(ensemble), ensemble))
+    for mine, other in zip(ours, theirs, strict=True):
+        close(mine.keys[source.mask], other.keys[source.mask])

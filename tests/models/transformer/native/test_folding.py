@@ -1,0 +1,196 @@
+"""Transformer decoders that are replaced on freezing, and copies of replaced decoders."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from regard import kernels
+from regard.building import build_translation
+from regard.data.batch import START
+from regard.linear import freeze
+from regard.models.transformer import NativeTransformerDecoder, TransformerDecoder
+from regard.models.transformer.decoder import DecoderLayer
+from regard.models.transformer.native.state import NativeState
+from regard.models.transformer.native.suitable import has_kernels
+from tests import configs
+from tests.models.native_steps import (
+    BATCH,
+    VOCABULARY,
+    assert_reference_steps,
+    close,
+    copies_of,
+    features_of,
+)
+from tests.models.transformer.native.problems import (
+    CONFIG,
+    INNER,
+    SIZE,
+    Doubled,
+    assert_equal_steps,
+    decoders,
+    memory,
+    model_of,
+    replaced,
+)
+
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
+
+
+def test_a_frozen_model_is_copied_and_pickled():
+    model = model_of()
+    frozen = freeze(model)
+    with torch.no_grad():
+        expected, _ = features_of(frozen.decoder, memory())
+    copies = [*copies_of(frozen), freeze(frozen)]
+    del frozen, model
+    for duplicate in copies:
+        assert duplicate.decoder._weights is None
+        assert type(duplicate.decoder.decoder) is TransformerDecoder
+        with torch.no_grad():
+            features, state = features_of(duplicate.decoder, memory())
+        assert isinstance(state, NativeState)
+        for ours, theirs in zip(features, expected, strict=True):
+            assert torch.equal(ours, theirs)
+
+
+@torch.no_grad()
+def test_replaced_parameters_leave_no_dangling_address():
+    """The structures keep the numbers that they refer to; a conversion makes new structures."""
+    reference, native = decoders(norm="pre")
+    state = native.start(memory())
+    weights = native._weights
+    for module in native.decoder.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.weight = nn.Parameter(module.weight.clone(), requires_grad=False)
+            module.bias.data = module.bias.data.clone()
+    filler = [torch.full((SIZE,), math.nan) for _ in range(100)]
+    output, _ = native.step(torch.full((BATCH, 1), START), state)
+    assert native._weights is weights
+    expected, _ = reference.step(torch.full((BATCH, 1), START), reference.start(memory()))
+    close(output.features, expected.features)
+    assert len(filler) == 100
+    native.decoder.norm.weight.mul_(2)
+    native.float()
+    assert native._weights is None
+    output, _ = native.step(torch.full((BATCH, 1), START), native.start(memory()))
+    reference.norm.weight.mul_(2)
+    expected, _ = reference.step(torch.full((BATCH, 1), START), reference.start(memory()))
+    close(output.features, expected.features)
+
+
+class Reversed(DecoderLayer):
+    """Decoder layer with another formula."""
+
+
+class OtherDecoder(TransformerDecoder):
+    """Decoder with another step."""
+
+
+def changed(change):
+    """Return a decoder after a change."""
+    decoder = model_of().decoder
+    change(decoder)
+    return decoder
+
+
+def hook(path):
+    """Return a change that adds a hook."""
+    return lambda decoder: decoder.get_submodule(path).register_forward_hook(lambda *_: None)
+
+
+CHANGES = {
+    "norm": replaced("layers.1.self_residual.norm", Doubled(SIZE)),
+    "last norm": replaced("norm", Doubled(SIZE)),
+    "norm without weights": replaced(
+        "layers.0.cross_residual.norm", nn.LayerNorm(SIZE, elementwise_affine=False)
+    ),
+    "norm without bias": replaced("layers.0.cross_residual.norm", nn.LayerNorm(SIZE, bias=False)),
+    "last norm without weights": replaced("norm", nn.LayerNorm(SIZE, elementwise_affine=False)),
+    "norm of two axes": replaced("norm", nn.LayerNorm((1, SIZE))),
+    "torch's linear": replaced("layers.1.feed_forward.inner", nn.Linear(SIZE, INNER)),
+    "projection": replaced("projection", nn.Linear(SIZE, VOCABULARY)),
+    "dropout": replaced("layers.0.self_residual.dropout", nn.AlphaDropout(0.5)),
+    "dropout of weights": replaced(
+        "layers.0.self_attention.heads.attention.dropout", nn.Identity()
+    ),
+    "dropout of embeddings": replaced("embedder.dropout", nn.Identity()),
+    "hook": hook("layers.1.cross_attention.heads"),
+    "hook of the embedding": hook("embedder.embedding"),
+    "class": lambda decoder: setattr(decoder, "__class__", OtherDecoder),
+    "class of a layer": lambda decoder: setattr(decoder.layers[1], "__class__", Reversed),
+    "forward": lambda decoder: setattr(decoder.layers[0].feed_forward, "forward", lambda *_: None),
+    "no layers": lambda decoder: setattr(decoder, "layers", nn.ModuleList()),
+    "other activation": lambda decoder: setattr(
+        decoder.layers[1].feed_forward, "activation", "gelu"
+    ),
+    "other temperature": lambda decoder: setattr(
+        decoder.layers[1].cross_attention.heads.attention.normaliser, "temperature", 2.0
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_decoders_with_other_parts_are_not_folded(name):
+    decoder = changed(CHANGES[name])
+    assert not has_kernels(decoder)
+    assert decoder.folded() is decoder
+    with pytest.raises(ValueError, match="decoder: a part has no kernel"):
+        NativeTransformerDecoder(decoder)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        dict(attention=dict(score="additive", size=7)),
+        dict(attention=dict(score="general")),
+        dict(attention=dict(normaliser="sparsemax")),
+        dict(experts=dict(number=3, size=7)),
+    ],
+    ids=["additive", "general", "sparsemax", "experts"],
+)
+def test_other_models_are_not_folded(values):
+    model = model_of(**values)
+    assert not has_kernels(model.decoder)
+    assert type(freeze(model).decoder) is TransformerDecoder
+
+
+def test_dropout_of_attention_has_no_effect_on_folding():
+    model = build_translation(configs.changed(CONFIG, attention=dict(dropout=0.3)), 13, VOCABULARY)
+    assert isinstance(freeze(model).decoder, NativeTransformerDecoder)
+    assert isinstance(model.decoder, TransformerDecoder)
+
+
+@torch.no_grad()
+def test_linear_layers_may_have_no_bias():
+    model = model_of()
+    for layer in model.decoder.layers:
+        layer.cross_attention.key.bias = None
+        layer.feed_forward.inner.bias = layer.self_attention.projection.bias = None
+    assert_equal_steps(model.decoder, freeze(model).decoder, memory())
+
+
+@torch.no_grad()
+def test_parts_without_a_kernel_use_the_reference():
+    """Parts that are replaced before the first call, or before the model is frozen again."""
+    for name in ("norm", "last norm", "torch's linear", "other temperature"):
+        frozen = freeze(model_of())
+        native = frozen.decoder
+        CHANGES[name](native.decoder)
+        assert_reference_steps(native.decoder, native, memory())
+        assert type(freeze(frozen).decoder) is TransformerDecoder
+
+
+@torch.no_grad()
+def test_a_frozen_decoder_that_is_not_folded_again_has_one_reference():
+    """Because it has a hook, or is the whole model that is frozen."""
+    reference, native = decoders()
+    assert_equal_steps(reference, freeze(native), memory(), 2, 2)
+    frozen = freeze(model_of())
+    frozen.decoder.register_forward_hook(lambda *_: None)
+    again = freeze(frozen).decoder
+    assert type(again.decoder) is TransformerDecoder
+    assert_equal_steps(reference, again, memory(), 2, 2)
