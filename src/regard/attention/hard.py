@@ -90,7 +90,7 @@ class HardAttention(nn.Module):
         drawn = self._draw(weights) if self.training else weights.argmax(dim=-1)
         visible = mask_tensor(mask, queries)
         context = _values_at(drawn, values, visible)
-        if not self.training:
+        if need_weights and not self.training:
             output = replace(output, weights=_one_hot(drawn, weights, visible))
         if state is not None:
             context = torch.where(state[..., None], output.context, context)
@@ -149,7 +149,7 @@ class StraightThroughAttention(nn.Module):
         context = _values_at(drawn, values, visible)
         if self.training:  # plus zero, with the gradient of the mean for the weights
             context = context + mix(weights - weights.detach(), values.detach(), visible)
-        else:
+        elif need_weights:
             output = replace(output, weights=_one_hot(drawn, weights, visible))
         output = replace(output, context=context, drawn=drawn)
         return output if need_weights else replace(output, weights=None, scores=None)
