@@ -207,27 +207,11 @@ inline void multiply_rows(const Product& p, const float* room, const std::int8_t
   multiply_words<rows>(p, room, panel, row, column);
 }
 
-template <int... rows>
-inline void multiply_some(const Product& p, const float* room, const std::int8_t* panel, Index row, Index column,
-                          Index count, std::integer_sequence<int, rows...>) {
-  (void)((count == rows + 1 && (multiply_rows<rows + 1>(p, room, panel, row, column), true)) || ...);
-}
-
-/// All rows and the panels from `first` to before `end`, in the order of `multiply` in products.hpp.
 void multiply_integers(const Product& p, const float* room, Index first, Index end) {
-  const Index numbers = (p.weight->inner + 3) / 4 * 4 * PANEL, blocks = (p.rows + HEIGHT - 1) / HEIGHT;
-  const Index group = numbers < 4 * CACHED ? 4 * CACHED / (numbers + 1) : 1;
-  for (Index start = first; start < end; start += group) {
-    const Index stop = start + group < end ? start + group : end;
-    Index row = 0;
-    for (Index block = 0; block < blocks; ++block) {
-      const Index count = (p.rows - row) / (blocks - block);
-      for (Index i = start; i < stop; ++i)
-        multiply_some(p, room, p.weight->integers + i * numbers, row, i * PANEL, count,
-                      std::make_integer_sequence<int, HEIGHT>{});
-      row += count;
-    }
-  }
+  const Index numbers = (p.weight->inner + 3) / 4 * 4 * PANEL;
+  over_blocks(p.rows, first, end, numbers, 4 * CACHED, [&](auto height, Index row, Index panel) {
+    multiply_rows<height.value>(p, room, p.weight->integers + panel * numbers, row, panel * PANEL);
+  });
 }
 
 }  // namespace

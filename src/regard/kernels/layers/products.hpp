@@ -11,6 +11,9 @@
 // is taken in the order of the inputs: a row has the same result in a product of any number of rows.
 #pragma once
 
+#include <type_traits>
+#include <utility>
+
 #include "layers/gates.hpp"
 #include "models/step.hpp"
 
@@ -71,28 +74,36 @@ inline void multiply(const Product& p, const float* panel, Index row, Index colu
   }
 }
 
-template <int... rows>
-inline void multiply_some(const Product& p, const float* panel, Index row, Index column, Index count,
-                          std::integer_sequence<int, rows...>) {
-  (void)((count == rows + 1 && (multiply<rows + 1>(p, panel, row, column), true)) || ...);
+template <typename Multiply, int... rows>
+inline void with_height(Index height, const Multiply& multiply, std::integer_sequence<int, rows...>) {
+  (void)((height == rows + 1 && (multiply(std::integral_constant<int, rows + 1>{}), true)) || ...);
 }
 
-/// All rows and the panels from `first` to before `end`: some panels, which stay in the cache, for
-/// every block of rows. Blocks of rows have nearly equal heights.
-void multiply(const Product& p, Index first, Index end) {
-  const Index numbers = p.weight->inner * PANEL, blocks = (p.rows + HEIGHT - 1) / HEIGHT;
-  const Index group = numbers < CACHED ? CACHED / (numbers + 1) : 1;
+/// Call `multiply(height, row, panel)` for all rows and the panels from `first` to before `end`: some
+/// panels, which stay in the cache, for every block of rows. A panel has `numbers` numbers, and the cache
+/// holds `cached` of them. Blocks of rows have nearly equal heights, and a height is a constant.
+template <typename Multiply>
+inline void over_blocks(Index rows, Index first, Index end, Index numbers, Index cached, const Multiply& multiply) {
+  const Index blocks = (rows + HEIGHT - 1) / HEIGHT;
+  const Index group = numbers < cached ? cached / (numbers + 1) : 1;
   for (Index start = first; start < end; start += group) {
     const Index stop = start + group < end ? start + group : end;
     Index row = 0;
     for (Index block = 0; block < blocks; ++block) {
-      const Index count = (p.rows - row) / (blocks - block);
-      for (Index i = start; i < stop; ++i)
-        multiply_some(p, p.weight->panels + i * numbers, row, i * PANEL, count,
-                      std::make_integer_sequence<int, HEIGHT>{});
+      const Index count = (rows - row) / (blocks - block);
+      for (Index panel = start; panel < stop; ++panel)
+        with_height(
+            count, [&](auto height) { multiply(height, row, panel); }, std::make_integer_sequence<int, HEIGHT>{});
       row += count;
     }
   }
+}
+
+void multiply(const Product& p, Index first, Index end) {
+  const Index numbers = p.weight->inner * PANEL;
+  over_blocks(p.rows, first, end, numbers, CACHED, [&](auto height, Index row, Index panel) {
+    multiply<height.value>(p, p.weight->panels + panel * numbers, row, panel * PANEL);
+  });
 }
 
 /// Write the panels of a weight "columns x inner", with zeros after the last column.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import torch
 from torch import nn
 
@@ -56,7 +58,46 @@ class Doubled(nn.LayerNorm):
         return 2 * super().forward(inputs)
 
 
-def replaced(path, module):
-    """Return a change that replaces a module."""
+def hooked(path):
+    """Return a change that adds a hook."""
+    return lambda model: model.get_submodule(path).register_forward_hook(lambda *_: None)
+
+
+def replaced(path, value):
+    """Return a change that replaces a module or another attribute."""
     parent, _, name = path.rpartition(".")
-    return lambda model: setattr(model.get_submodule(parent), name, module)
+    return lambda model: setattr(attrgetter(parent)(model) if parent else model, name, value)
+
+
+CHANGES = {
+    "norm": replaced("layers.1.self_residual.norm", Doubled(SIZE)),
+    "last norm": replaced("norm", Doubled(SIZE)),
+    "norm without weights": replaced(
+        "layers.0.feed_forward_residual.norm", nn.LayerNorm(SIZE, elementwise_affine=False)
+    ),
+    "norm without bias": replaced("layers.0.self_residual.norm", nn.LayerNorm(SIZE, bias=False)),
+    "last norm without weights": replaced("norm", nn.LayerNorm(SIZE, elementwise_affine=False)),
+    "norm of two axes": replaced("norm", nn.LayerNorm((1, SIZE))),
+    "torch's linear": replaced("layers.1.feed_forward.inner", nn.Linear(SIZE, INNER)),
+    "dropout": replaced("layers.0.self_residual.dropout", nn.AlphaDropout(0.5)),
+    "dropout of weights": replaced(
+        "layers.0.self_attention.heads.attention.dropout", nn.Identity()
+    ),
+    "dropout of embeddings": replaced("embedder.dropout", nn.Identity()),
+    "hook of a layer": hooked("layers.1"),
+    "hook of the embedding": hooked("embedder.embedding"),
+    "forward": replaced("layers.0.feed_forward.forward", lambda *_: None),
+    "no layers": replaced("layers", nn.ModuleList()),
+    "other activation": replaced("layers.1.feed_forward.activation", "gelu"),
+    "other temperature": replaced(
+        "layers.1.self_attention.heads.attention.normaliser.temperature", 2.0
+    ),
+}
+"""Changes of an encoder or decoder that no kernel computes."""
+OTHER_MODELS = {
+    "additive": dict(attention=dict(score="additive", size=7)),
+    "general": dict(attention=dict(score="general")),
+    "sparsemax": dict(attention=dict(normaliser="sparsemax")),
+    "experts": dict(experts=dict(number=3, size=7)),
+}
+"""Models whose encoder and decoder no kernel computes."""

@@ -18,6 +18,7 @@ from regard.models.transformer import NativeTransformerEncoder, TransformerEncod
 from regard.models.transformer.encoder import EncoderLayer
 from regard.models.transformer.native.suitable import encoder_has_kernels
 from tests.models.native_steps import close, copies_of
+from tests.models.transformer.native import problems
 from tests.models.transformer.native.encoder_problems import (
     SOURCE,
     assert_equal,
@@ -25,7 +26,7 @@ from tests.models.transformer.native.encoder_problems import (
     encoders,
     model_of,
 )
-from tests.models.transformer.native.problems import INNER, SIZE, Doubled, replaced
+from tests.models.transformer.native.problems import OTHER_MODELS, SIZE, replaced
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 
@@ -77,38 +78,16 @@ class OtherEncoder(TransformerEncoder):
 
 
 CHANGES = {
-    "norm": replaced("layers.1.self_residual.norm", Doubled(SIZE)),
-    "last norm": replaced("norm", Doubled(SIZE)),
-    "norm without weights": replaced(
-        "layers.0.feed_forward_residual.norm", nn.LayerNorm(SIZE, elementwise_affine=False)
-    ),
-    "norm without bias": replaced("layers.0.self_residual.norm", nn.LayerNorm(SIZE, bias=False)),
-    "torch's linear": replaced("layers.1.feed_forward.inner", nn.Linear(SIZE, INNER)),
-    "dropout": replaced("layers.0.self_residual.dropout", nn.AlphaDropout(0.5)),
-    "dropout of weights": replaced(
-        "layers.0.self_attention.heads.attention.dropout", nn.Identity()
-    ),
-    "dropout of embeddings": replaced("embedder.dropout", nn.Identity()),
-    "window": lambda encoder: setattr(encoder, "span", SlidingWindow(3)),
-    "hook": lambda encoder: encoder.layers[1].register_forward_hook(lambda *_: None),
+    **problems.CHANGES,
+    "window": replaced("span", SlidingWindow(3)),
     "class": lambda encoder: setattr(encoder, "__class__", OtherEncoder),
     "class of a layer": lambda encoder: setattr(encoder.layers[1], "__class__", Reversed),
-    "forward": lambda encoder: setattr(encoder.layers[0], "forward", lambda *_: None),
-    "no layers": lambda encoder: setattr(encoder, "layers", nn.ModuleList()),
-    "other activation": lambda encoder: setattr(
-        encoder.layers[1].feed_forward, "activation", "gelu"
-    ),
-    "other temperature": lambda encoder: setattr(
-        encoder.layers[1].self_attention.heads.attention.normaliser, "temperature", 2.0
-    ),
-    "other number of heads": lambda encoder: setattr(
-        encoder.layers[1].self_attention.heads, "num_heads", 2
-    ),
+    "other number of heads": replaced("layers.1.self_attention.heads.num_heads", 2),
     "rotation of odd sizes": lambda encoder: (
         setattr(encoder.embedder, "positions", Rotary()),
         [setattr(layer.self_attention.heads, "num_heads", 2) for layer in encoder.layers],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -147,15 +126,7 @@ def test_a_frozen_encoder_that_is_not_folded_again_has_one_reference():
 
 
 @pytest.mark.parametrize(
-    "values",
-    [
-        dict(attention=dict(score="additive", size=7)),
-        dict(attention=dict(score="general")),
-        dict(attention=dict(normaliser="sparsemax")),
-        dict(experts=dict(number=3, size=7)),
-        dict(window=2),
-    ],
-    ids=["additive", "general", "sparsemax", "experts", "window"],
+    "values", [*OTHER_MODELS.values(), dict(window=2)], ids=[*OTHER_MODELS, "window"]
 )
 def test_other_models_are_not_folded(values):
     assert type(freeze(model_of(**values)).encoder) is TransformerEncoder

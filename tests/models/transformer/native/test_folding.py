@@ -25,13 +25,14 @@ from tests.models.native_steps import (
     copies_of,
     features_of,
 )
+from tests.models.transformer.native import problems
 from tests.models.transformer.native.problems import (
     CONFIG,
-    INNER,
+    OTHER_MODELS,
     SIZE,
-    Doubled,
     assert_equal_steps,
     decoders,
+    hooked,
     memory,
     model_of,
     replaced,
@@ -90,68 +91,33 @@ class OtherDecoder(TransformerDecoder):
     """Decoder with another step."""
 
 
-def changed(change):
-    """Return a decoder after a change."""
-    decoder = model_of().decoder
-    change(decoder)
-    return decoder
-
-
-def hook(path):
-    """Return a change that adds a hook."""
-    return lambda decoder: decoder.get_submodule(path).register_forward_hook(lambda *_: None)
-
-
 CHANGES = {
-    "norm": replaced("layers.1.self_residual.norm", Doubled(SIZE)),
-    "last norm": replaced("norm", Doubled(SIZE)),
-    "norm without weights": replaced(
-        "layers.0.cross_residual.norm", nn.LayerNorm(SIZE, elementwise_affine=False)
+    **problems.CHANGES,
+    "norm of cross-attention": replaced(
+        "layers.0.cross_residual.norm", nn.LayerNorm(SIZE, bias=False)
     ),
-    "norm without bias": replaced("layers.0.cross_residual.norm", nn.LayerNorm(SIZE, bias=False)),
-    "last norm without weights": replaced("norm", nn.LayerNorm(SIZE, elementwise_affine=False)),
-    "norm of two axes": replaced("norm", nn.LayerNorm((1, SIZE))),
-    "torch's linear": replaced("layers.1.feed_forward.inner", nn.Linear(SIZE, INNER)),
     "projection": replaced("projection", nn.Linear(SIZE, VOCABULARY)),
-    "dropout": replaced("layers.0.self_residual.dropout", nn.AlphaDropout(0.5)),
-    "dropout of weights": replaced(
-        "layers.0.self_attention.heads.attention.dropout", nn.Identity()
+    "hook of cross-attention": hooked("layers.1.cross_attention.heads"),
+    "temperature of cross-attention": replaced(
+        "layers.1.cross_attention.heads.attention.normaliser.temperature", 2.0
     ),
-    "dropout of embeddings": replaced("embedder.dropout", nn.Identity()),
-    "hook": hook("layers.1.cross_attention.heads"),
-    "hook of the embedding": hook("embedder.embedding"),
     "class": lambda decoder: setattr(decoder, "__class__", OtherDecoder),
     "class of a layer": lambda decoder: setattr(decoder.layers[1], "__class__", Reversed),
-    "forward": lambda decoder: setattr(decoder.layers[0].feed_forward, "forward", lambda *_: None),
-    "no layers": lambda decoder: setattr(decoder, "layers", nn.ModuleList()),
-    "other activation": lambda decoder: setattr(
-        decoder.layers[1].feed_forward, "activation", "gelu"
-    ),
-    "other temperature": lambda decoder: setattr(
-        decoder.layers[1].cross_attention.heads.attention.normaliser, "temperature", 2.0
-    ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_decoders_with_other_parts_are_not_folded(name):
-    decoder = changed(CHANGES[name])
+    decoder = model_of().decoder
+    assert has_kernels(decoder)
+    CHANGES[name](decoder)
     assert not has_kernels(decoder)
     assert decoder.folded() is decoder
     with pytest.raises(ValueError, match="decoder: a part has no kernel"):
         NativeTransformerDecoder(decoder)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        dict(attention=dict(score="additive", size=7)),
-        dict(attention=dict(score="general")),
-        dict(attention=dict(normaliser="sparsemax")),
-        dict(experts=dict(number=3, size=7)),
-    ],
-    ids=["additive", "general", "sparsemax", "experts"],
-)
+@pytest.mark.parametrize("values", OTHER_MODELS.values(), ids=OTHER_MODELS)
 def test_other_models_are_not_folded(values):
     model = model_of(**values)
     assert not has_kernels(model.decoder)
@@ -176,7 +142,7 @@ def test_linear_layers_may_have_no_bias():
 @torch.no_grad()
 def test_parts_without_a_kernel_use_the_reference():
     """Parts that are replaced before the first call, or before the model is frozen again."""
-    for name in ("norm", "last norm", "torch's linear", "other temperature"):
+    for name in ("norm", "last norm", "torch's linear", "temperature of cross-attention"):
         frozen = freeze(model_of())
         native = frozen.decoder
         CHANGES[name](native.decoder)
