@@ -1,6 +1,6 @@
 """Train seven translation systems at one budget of FLOPs, and score them and their ensembles.
 
-    python benchmarks/table2.py DATA                          (six hours of one core)
+    python benchmarks/table2.py DATA                          (three and a half hours of one core)
     python benchmarks/table2.py DATA --systems gnmt --seeds 1
 
 DATA has train.en.gz, val.en.gz and test_2016_flickr.en.gz of Multi30k, and the same in German. The

@@ -396,7 +396,7 @@ def warn_of_slow_bfloat16(option: str, device: torch.device) -> None:
         return
     log.warning(
         "%s is bfloat16, but this %s has no bfloat16 instructions, so each product is emulated: on "
-        "a CPU with AVX2 alone, training ran at 1/20 of its float32 speed. Use float32 instead",
+        "a CPU with AVX2 alone, training ran at 1/25 of its float32 speed. Use float32 instead",
         option,
         {"cpu": "CPU", "cuda": "GPU"}.get(device.type, "device"),
     )

@@ -253,7 +253,7 @@ def test_bleu_of_short_references_is_only_in_the_results(capsys, run, tmp_path):
     _, out, _ = regard(capsys, "evaluate", run, data)
     assert not any(line.startswith("BLEU  ") for line in out.splitlines())
     assert (
-        "BLEU is only in results.json: it counts groups of 4 words, and references have 2.0" in out
+        "BLEU is only in results.json: it counts n-grams of 4 words, and references have 2.0" in out
     )
     (entry,) = json.loads((run / "results.json").read_text())[str(data)]
     assert entry["scores"][0]["name"] == "BLEU"

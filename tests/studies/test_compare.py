@@ -126,7 +126,7 @@ def test_bleu_of_short_references_is_only_in_the_files(runs, tmp_path, capsys, m
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a b c\ta\nb c\tb\nd e f\td e\n")
     words = [*map(str, runs), str(pairs), "--samples", "20", "-o", "a.png"]
-    note = "it counts groups of 4 words, and references have 1.3 on average"
+    note = "it counts n-grams of 4 words, and references have 1.3 on average"
     assert regard(["compare", *words]) == 0
     out = capsys.readouterr().out
     assert f"BLEU is only in results.json: {note}" in out

@@ -125,7 +125,7 @@ def test_bleu_of_short_references_is_only_in_the_file(tmp_path, capsys, monkeypa
         assert regard([*words, str(folder)]) == 0
         out = capsys.readouterr().out
         assert ("test BLEU" in out) == is_shown
-        note = "BLEU is only in table.csv: it counts groups of 4 words, and references have 1.0"
+        note = "BLEU is only in table.csv: it counts n-grams of 4 words, and references have 1.0"
         assert (note in out) == (not is_shown)
         assert "test chrF" in out
         assert "test BLEU" in (folder / "table.csv").read_text()

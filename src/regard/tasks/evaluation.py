@@ -144,7 +144,7 @@ def is_informative(metric: str, num_words: float) -> bool:
 def bleu_note(num_words: float, place: str) -> str:
     """Return the line about BLEU that is not printed but saved in the file `place`."""
     return (
-        f"BLEU is only in {place}: it counts groups of {MIN_WORDS} words, and references have "
+        f"BLEU is only in {place}: it counts n-grams of {MIN_WORDS} words, and references have "
         f"{num_words:.1f} on average"
     )
 
