@@ -30,11 +30,13 @@ from unittest.mock import patch
 import instruction_sets
 from updates import Setup, setup_of, updates
 
-RECIPES = {
-    "lstm": "multi30k-luong",
-    "gru": "multi30k-bahdanau",
-    "transformer": "multi30k-transformer",
+FAMILIES = {
+    "lstm": ("multi30k-luong", {}),
+    "fed": ("multi30k-luong", {"model.decoder.feeding": "attentional"}),
+    "gru": ("multi30k-bahdanau", {}),
+    "transformer": ("multi30k-transformer", {}),
 }
+"""Recipe of each family of models, and changes to it."""
 SEARCHES = {"greedy 64": (1, 64, 128), "beam 5 of 64": (5, 64, 64), "beam 5 one by one": (5, 1, 16)}
 """Beam, batch and number of sentences."""
 STEPS = 15
@@ -113,6 +115,10 @@ TRAINING_PARTS = {
     "fused loop": together(
         *(returning(f"regard.models.recurrent.{name}", None) for name in FUSED_LOOP)
     ),
+    "joined gradients": together(
+        returning("regard.linear.joined_parameters", None),
+        returning("regard.layers.lookup.joined_parameters", None),
+    ),
     "kept memory": default_allocator,
 }
 DECODING_PARTS = {
@@ -129,11 +135,12 @@ DECODING_PARTS = {
     "candidates": without_kernels("regard.search.candidates"),
     "kept memory": default_allocator,
 }
-RECURRENT = frozenset({"lstm", "gru"})
+RECURRENT = frozenset({"lstm", "fed", "gru"})
 USED_BY = {
     "recurrent scan": RECURRENT,
     "recurrent cells": RECURRENT,
-    "fused loop": RECURRENT,
+    "fused loop": frozenset({"gru"}),
+    "joined gradients": frozenset({"fed"}),
     "additive kernel": frozenset({"gru"}),
     "encoder": frozenset({"transformer"}),
     "decoder step": frozenset({"transformer"}),
@@ -238,7 +245,8 @@ def works(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any], Ca
     """Yield the name of each computation, its parts, and a function that builds it for a
     precision."""
     for family in options.families:
-        setup = setup_of(RECIPES[family], options.data)
+        recipe, changes = FAMILIES[family]
+        setup = setup_of(recipe, options.data, changes)
         if "training" in options.only:
             parts = used_parts(family, TRAINING_PARTS)
             yield f"{family}, training", parts, lambda p, s=setup: updates(s, p)
@@ -252,7 +260,7 @@ def used_parts(family: str, parts: dict[str, Any]) -> dict[str, Any]:
     return {
         name: disabled
         for name, disabled in parts.items()
-        if family in USED_BY.get(name, frozenset(RECIPES))
+        if family in USED_BY.get(name, frozenset(FAMILIES))
     }
 
 
@@ -287,7 +295,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder of Multi30k")
     instruction_sets.add_option(parser)
     parser.add_argument("--only", nargs="+", default=("training", "decoding"))
-    parser.add_argument("--families", nargs="+", choices=RECIPES, default=tuple(RECIPES))
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=tuple(FAMILIES))
     parser.add_argument("--parts", nargs="+", help="names of parts (default: all)")
     parser.add_argument("--precisions", nargs="+", default=("float32", "bfloat16"))
     parser.add_argument("--threads", nargs="+", type=int, default=(1,))

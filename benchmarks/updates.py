@@ -1,6 +1,6 @@
 """Updates of training with the model, batches and settings of a recipe."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -29,16 +29,18 @@ class BeforeTrainingError(Exception):
         self.setup = setup
 
 
-def setup_of(recipe: str, data: Path | None = None) -> Setup:
-    """Return the model, batches and settings of a recipe: on the files of Multi30k in the folder
-    `data`, or on the files that the recipe names."""
+def setup_of(
+    recipe: str, data: Path | None = None, changes: Mapping[str, object] | None = None
+) -> Setup:
+    """Return the model, batches and settings of a recipe with changed settings: on the files of
+    Multi30k in the folder `data`, or on the files that the recipe names."""
     from regard import recipes
     from regard.pipeline import train as training
 
     def capture(model: Any, batches: Any, settings: Any, **_: Any) -> None:
         raise BeforeTrainingError(Setup(model, batches, settings))
 
-    experiment = recipes.load(recipes.find(recipe))
+    experiment = recipes.with_settings(recipes.load(recipes.find(recipe)), changes or {})
     if data is not None:
         files = {
             "path": data / "train.en.gz",

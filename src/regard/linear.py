@@ -30,6 +30,7 @@ from torch.overrides import TorchFunctionMode
 from regard import instruction_set, kernels, product_library
 from regard.fast_path import is_cast, is_exactly, needs_formula
 from regard.integers import MAX_INNER, IntegerPanels
+from regard.joined_gradients import JoinedParameters, joined_parameters
 from regard.names import ShapeClass
 from regard.panels import PackedMatrix, Panels
 from regard.product_library import class_of_gradient, class_of_product
@@ -46,6 +47,10 @@ computes the batch in one call, oneDNN takes one call per product."""
 
 ROWS = 256
 """Maximum number of rows of a large product computed in one call: oneDNN copies these rows."""
+
+JOINED_ROWS = 512
+"""Maximum number of rows of a step whose gradient is joined with those of other steps: more rows
+are fast by themselves, and would take much memory."""
 
 PACKED_FOR = 64
 """Number of input rows that packing assumes. Packed weights are as fast for other numbers."""
@@ -88,11 +93,19 @@ def affine(
     if is_packed(weight):
         return _one_call(inputs, weight, bias)
     dtype = working_type(inputs)
-    if needs_formula() or _is_small(inputs, weight) or not _suits(inputs.device, dtype):
+    if needs_formula():
         return F.linear(inputs, weight, bias)
-    shift = None if bias is None else bias.to(dtype)
+    joined = None
+    if inputs.numel() <= JOINED_ROWS * inputs.size(-1):
+        joined = joined_parameters((weight, bias), dtype, _affine_gradients)
+    if joined is not None:
+        parameters = joined.tensors
+    elif _is_small(inputs, weight) or not _suits(inputs.device, dtype):
+        return F.linear(inputs, weight, bias)
+    else:
+        parameters = weight.to(dtype), None if bias is None else bias.to(dtype)
     rows = inputs.reshape(-1, inputs.size(-1))
-    product: Tensor = _Affine.apply(rows.to(dtype), weight.to(dtype), shift)
+    product: Tensor = _Affine.apply(rows.to(dtype), *parameters, joined)
     return product.view(*inputs.shape[:-1], -1)
 
 
@@ -106,11 +119,18 @@ def working_type(like: Tensor) -> torch.dtype:
 
 
 class _Affine(torch.autograd.Function):
-    """`linear` with gradients."""
+    """`linear` with gradients. Those of joined parameters are computed for all steps of a loop."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        joined: JoinedParameters | None,
+    ) -> Tensor:
         ctx.save_for_backward(inputs, weight)
+        ctx.joined = joined
         return linear(inputs, weight, bias)
 
     @staticmethod
@@ -118,12 +138,22 @@ class _Affine(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight = ctx.saved_tensors
         grad_output = grad_output.contiguous()
-        needs_inputs, needs_weight, needs_bias = ctx.needs_input_grad
-        return (
-            linear(grad_output, weight.T) if needs_inputs else None,
-            weight_gradient(grad_output, inputs) if needs_weight else None,
-            grad_output.sum(dim=0) if needs_bias else None,
-        )
+        needs_inputs, needs_weight, needs_bias, _ = ctx.needs_input_grad
+        grad_inputs = linear(grad_output, weight.T) if needs_inputs else None
+        if ctx.joined is not None:
+            ctx.joined.save(grad_output, inputs)
+            return grad_inputs, None, None, None
+        gradients = _affine_gradients(needs_weight, needs_bias, grad_output, inputs)
+        return grad_inputs, *gradients, None
+
+
+def _affine_gradients(
+    needs_weight: bool, needs_bias: bool, grad_output: Tensor, inputs: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
+    return (
+        weight_gradient(grad_output, inputs) if needs_weight else None,
+        grad_output.sum(dim=0) if needs_bias else None,
+    )
 
 
 def linear(

@@ -6,7 +6,7 @@ from math import comb
 import pytest
 import torch
 
-from regard import kernels
+from regard import joined_gradients, kernels
 from regard.building import build_translation
 from regard.data.batch import pair_batch
 from regard.training.settings import TrainingSettings
@@ -84,6 +84,24 @@ def test_a_part_is_disabled(work, family, part, kernel, monkeypatch):
     with parts[part]():
         run()
     assert kernel not in names
+
+
+def test_joined_gradients_are_disabled(monkeypatch):
+    begin, built = setup("recurrent", cell="lstm", feeding="attentional"), []
+
+    class Recorded(joined_gradients.JoinedParameters):
+        def __init__(self, *arguments):
+            built.append(arguments)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(joined_gradients, "JoinedParameters", Recorded)
+    run = ablation.updates(begin, "float32")
+    run()
+    assert built
+    built.clear()
+    with ablation.TRAINING_PARTS["joined gradients"]():
+        run()
+    assert not built
 
 
 def test_turns_alternate_and_ratios_are_times_without_over_times_with(monkeypatch):

@@ -1,7 +1,7 @@
 """One recurrent layer: whole sequences from the zero state, all positions from a given state, and
 single steps.
 
-Two functions compute each of them, with equal results: one by `scan` and `cells`, on CPUs with
+Two functions compute each of them, with equal results: one by `scan` and `step`, on CPUs with
 kernels and from packed weights, and one by PyTorch. Stacks choose by `is_exact` and `has_kernel`.
 
     sequences    scan_sequences    torch_sequences
@@ -20,10 +20,10 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from regard import kernels
 from regard.fast_path import is_exactly
-from regard.layers.recurrent.cells import NUM_SAVED, CellState, CellStep
-from regard.layers.recurrent.native_cells import choose
+from regard.layers.recurrent.cells import CellState
 from regard.layers.recurrent.scan import Layer, Scanned, scan
-from regard.linear import affine, is_packed, linear
+from regard.layers.recurrent.step import step
+from regard.linear import affine, is_packed
 from regard.names import CellKind
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -133,25 +133,17 @@ def torch_from(
 
 
 def scan_step(layer: nn.Module, inputs: Float[Tensor, "batch input"], last: CellState) -> CellState:
-    """Compute one step without gradients."""
+    """Compute one step."""
     weight, bias, recurrent, shift = step_weights(layer)
-    kind, input_gates = _kind(layer), affine(inputs, weight, bias)
-    hidden = kernels.dense(last.hidden.to(input_gates.dtype))
-    cell = None if last.cell is None else kernels.dense(last.cell.float())
-    new = CellState(torch.empty_like(hidden), None if cell is None else torch.empty_like(cell))
-    saved = input_gates.new_empty(len(hidden), NUM_SAVED[kind] * hidden.size(1))
-    if not is_packed(recurrent):  # only products may read a packed weight
-        recurrent = recurrent.to(hidden.dtype)
-    recurrent_gates = linear(hidden, recurrent, shift.to(hidden.dtype))
-    at = CellStep(input_gates, recurrent_gates, CellState(hidden, cell), new, saved)
-    choose(hidden).step(kind, at)
-    return new
+    input_gates = affine(inputs, weight, bias)
+    recurrent_gates = affine(last.hidden.to(input_gates.dtype), recurrent, shift)
+    return step(_kind(layer), input_gates, recurrent_gates, last)
 
 
 def torch_step(
     layer: nn.Module, inputs: Float[Tensor, "batch input"], last: CellState
 ) -> CellState:
-    """Compute one step by PyTorch, with gradients."""
+    """Compute `scan_step` by PyTorch."""
     weight, bias, recurrent, shift = step_weights(layer)
     start = last.hidden if last.cell is None else (last.hidden, last.cell)
     end = STEPS[_kind(layer)](inputs, start, weight, recurrent, bias, shift)

@@ -139,10 +139,9 @@ class ResidualStack(nn.Module):
         position = inputs[:, None]
         beside = None if beside is None else beside[:, None]
         mask = None if mask is None else mask[:, None]
-        scans, is_exact = self._scans(inputs), is_exactly(self, ResidualStack) and self.is_exact()
-        if not is_exact or (scans and torch.is_grad_enabled()):
+        if not is_exactly(self, ResidualStack) or not self.is_exact():
             return self(position, hidden, cell, beside, mask)
-        step = single.scan_step if scans else single.torch_step
+        step = single.scan_step if self._scans(inputs) else single.torch_step
         last = partial(CellState.of_layer, hidden, cell)
 
         def run_step(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:

@@ -19,6 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.layers.recurrent.cells import NUM_GATES, NUM_SAVED, CellBackward, CellState, CellStep
 from regard.layers.recurrent.native_cells import choose
+from regard.layers.recurrent.step import gradient_of_end
 from regard.linear import linear, weight_gradient
 from regard.names import CellKind
 from regard.precise import precise_type
@@ -195,10 +196,10 @@ class _Scan(torch.autograd.Function):
         precise = precise_type(saved.dtype)
         grad_input = saved.new_empty(length, num_rows, gates)
         grad_recurrent = torch.empty_like(grad_input) if kind == "gru" else grad_input
-        carried = _start(grad_hidden, saved, (num_rows, size), precise)
+        carried = gradient_of_end(grad_hidden, states.before[0], precise)
         cell = None
         if states.cell is not None:
-            cell = _start(grad_last_cell, saved, (num_rows, size), precise)
+            cell = gradient_of_end(grad_last_cell, states.cell[0], precise)
         if grad_states is not None and (grad_states.stride(2) != 1 or grad_states.is_neg()):
             grad_states = grad_states.contiguous().resolve_neg()
         cells, through_gates = choose(saved), None
@@ -228,12 +229,3 @@ class _Scan(torch.autograd.Function):
         grad_weight = weight_gradient(flat, states.before.flatten(0, 1))
         grad_bias = flat.sum(dim=0)
         return grad_input, grad_weight, grad_bias, carried.to(saved.dtype), cell, None
-
-
-def _start(
-    gradient: Tensor | None, like: Tensor, shape: tuple[int, int], dtype: torch.dtype
-) -> Tensor:
-    """Return the gradient of the last state in a tensor of its own, which the steps overwrite."""
-    if gradient is None:
-        return like.new_zeros(shape, dtype=dtype)
-    return gradient.to(dtype, copy=True).contiguous().resolve_neg()

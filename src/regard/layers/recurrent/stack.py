@@ -201,15 +201,10 @@ class RecurrentStack(nn.Module):
         """Compute one step from a state: `forward` for a single position."""
         del mask
         self._check(inputs, 2, hidden, cell, beside)
-        position = () if beside is None else (beside[:, None],)
         if not is_exactly(self, RecurrentStack) or not self.is_exact():
+            position = () if beside is None else (beside[:, None],)
             return self(inputs[:, None], hidden, cell, *position)
-        if not self._has_kernel(inputs):
-            step = single.torch_step
-        elif torch.is_grad_enabled():
-            return self(inputs[:, None], hidden, cell, *position)
-        else:
-            step = single.scan_step
+        step = single.scan_step if self._has_kernel(inputs) else single.torch_step
         below, ends = inputs, []
         for number, layer in enumerate(self.layers):
             below = concatenated(self.dropout(below), beside) if number else below

@@ -11,6 +11,7 @@ from torch import nn
 from regard.attention import none_if_full
 from regard.data.special_tokens import PAD
 from regard.layers.dropout import Dropout
+from regard.layers.lookup import lookup
 from regard.layers.recurrent.stack import LayerOutputs, Stack
 from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
@@ -82,7 +83,7 @@ class DecoderParts(nn.Module):
     def embed(self, tokens: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target embedding"]:
         """Return embeddings, with dropout in training. In a step the target axis counts
         hypotheses."""
-        return self.dropout(self.embedding(tokens))
+        return self.dropout(lookup(self.embedding, tokens))
 
     def start(
         self, memories: tuple[Memory, ...], attention: DecoderAttentionState | None, fed: int = 0

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from regard.attention import AdditiveKeys, Attention, additive_scores
 from regard.attention.scores import AdditiveScore
 from regard.fast_path import are_unchanged, needs_formula
+from regard.joined_gradients import joined_gradients
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
 from regard.layers.recurrent.layers import step_weights
@@ -45,9 +46,10 @@ def unroll(
 ) -> DecoderOutput:
     """Run all steps in order, for decoders whose context enters the next state."""
     outputs = []
-    for tokens in inputs.split(1, dim=1):
-        output, state = decoder.step(tokens, state, need_weights=need_weights)
-        outputs.append(output)
+    with joined_gradients():
+        for tokens in inputs.split(1, dim=1):
+            output, state = decoder.step(tokens, state, need_weights=need_weights)
+            outputs.append(output)
     features = torch.cat([output.features for output in outputs], dim=1)
     balances = [output.balance for output in outputs if output.balance is not None]
     balance = reduce(add, balances) if balances else None

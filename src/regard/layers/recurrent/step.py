@@ -1,0 +1,103 @@
+"""One step of a recurrent cell with its gradient, given the products of its gates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from regard import kernels
+from regard.layers.recurrent.cells import (
+    NUM_GATES,
+    NUM_SAVED,
+    CellBackward,
+    CellState,
+    CellStep,
+)
+from regard.layers.recurrent.native_cells import choose
+from regard.names import CellKind
+from regard.precise import precise_type
+from regard.shapes import Float, Tensor
+
+
+def step(
+    kind: CellKind,
+    input_gates: Float[Tensor, "batch gates"],
+    recurrent_gates: Float[Tensor, "batch gates"],
+    last: CellState,
+) -> CellState:
+    """Return the state after a step, given W x + b and U h + c, which have one type. The cell is at
+    least float32."""
+    dtype = input_gates.dtype
+    hidden = kernels.dense(last.hidden.to(dtype))
+    cell = None if last.cell is None else kernels.dense(last.cell.to(precise_type(dtype)))
+    if torch.is_grad_enabled():
+        return CellState(*_Step.apply(input_gates, recurrent_gates, hidden, cell, kind))
+    new, _ = _run(kind, input_gates, recurrent_gates, CellState(hidden, cell))
+    return new
+
+
+def _run(
+    kind: CellKind, input_gates: Tensor, recurrent_gates: Tensor, last: CellState
+) -> tuple[CellState, Tensor]:
+    """Return the new state, and numbers for the gradient. The last state is contiguous."""
+    hidden, cell = last.hidden, last.cell
+    new = CellState(torch.empty_like(hidden), None if cell is None else torch.empty_like(cell))
+    saved = input_gates.new_empty(len(hidden), NUM_SAVED[kind] * hidden.size(1))
+    choose(hidden).step(kind, CellStep(input_gates, recurrent_gates, last, new, saved))
+    return new, saved
+
+
+class _Step(torch.autograd.Function):
+    """`step` of tensors."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        input_gates: Tensor,
+        recurrent_gates: Tensor,
+        hidden: Tensor,
+        cell: Tensor | None,
+        kind: CellKind,
+    ) -> tuple[Tensor, Tensor | None]:
+        new, saved = _run(kind, input_gates, recurrent_gates, CellState(hidden, cell))
+        ctx.save_for_backward(hidden, cell, new.hidden, new.cell, saved)
+        ctx.kind = kind
+        ctx.set_materialize_grads(False)
+        return new.hidden, new.cell
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad_hidden: Tensor | None, grad_cell: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        hidden, cell, new_hidden, new_cell, saved = ctx.saved_tensors
+        kind, precise = ctx.kind, precise_type(saved.dtype)
+        carried = gradient_of_end(grad_hidden, hidden, precise)
+        grad_last_cell = None if cell is None else gradient_of_end(grad_cell, cell, precise)
+        grad_input = hidden.new_empty(len(hidden), NUM_GATES[kind] * hidden.size(1))
+        grad_recurrent = torch.empty_like(grad_input) if kind == "gru" else grad_input
+        at = CellBackward(
+            None,
+            None,
+            carried,
+            grad_last_cell,
+            CellState(hidden, cell),
+            CellState(new_hidden, new_cell),
+            saved,
+            grad_input,
+            grad_recurrent,
+        )
+        choose(hidden).backward(kind, at)
+        passed_on = carried.to(hidden.dtype) if kind == "gru" else None  # else zeros
+        return grad_input, grad_recurrent, passed_on, grad_last_cell, None
+
+
+def gradient_of_end(
+    gradient: Tensor | None, end: Float[Tensor, "batch hidden"], dtype: torch.dtype
+) -> Float[Tensor, "batch hidden"]:
+    """Return the gradient of a last state in a tensor of its own, which steps overwrite."""
+    if gradient is None:
+        return end.new_zeros(end.shape, dtype=dtype)
+    return gradient.to(dtype, copy=True).contiguous().resolve_neg()
