@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -155,6 +156,24 @@ def test_a_run_is_not_resumed_with_another_kind(capsys, here, flag):
     status, _, err = regard(capsys, "mine.tsv", "--resume", flag, "transformer")
     assert status == 1
     assert "runs/mine: model.encoder.kind was recurrent and is transformer now. Put it back" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "now", "message"),
+    [
+        ("training.adam-betas", "0.9 0.99", "0.8 0.9", r"\(0.9, 0.99\) and is \(0.8, 0.9\)"),
+        ("training.freeze", "encoder", "decoder", r"\('encoder',\) and is \('decoder',\)"),
+        ("model.decoder.key-layers", "0", "-1", r"\(0,\) and is \(-1,\)"),
+    ],
+)
+def test_a_run_is_not_resumed_with_another_list(capsys, here, name, was, now, message):
+    pairs(here / "mine.tsv")
+    regard(capsys, "mine.tsv", *SMALL, "--training.epochs", 1, f"--{name}", *was.split())
+    status, _, err = regard(
+        capsys, "mine.tsv", "--resume", "--training.epochs", 2, f"--{name}", *now.split()
+    )
+    assert status == 1
+    assert re.search(rf"{name.replace('-', '_')} was {message} now. Put it back", err), err
 
 
 def test_a_run_of_another_name_is_resumed_by_its_recipe(capsys, here):

@@ -11,6 +11,7 @@ from regard.cli.main import run as regard
 from regard.errors import UserError
 from regard.runs.ensemble import ENSEMBLE, all_members, folder_of, members_of, save_ensemble
 from regard.runs.folder import RunFolder
+from regard.studies.sweep import is_complete
 
 TINY = ["copy", "--data.synthetic-size", "100", "--model.size", "8", "--training.updates", "2"]
 SEEDS = ["training.seed=7", "training.seed=8"]
@@ -81,6 +82,91 @@ def test_members_are_added(folder, capsys, monkeypatch):
     assert (longer / SEEDS[0] / "model.safetensors").stat().st_mtime_ns == first
     assert [path.name for path in members_of(longer)] == [*SEEDS, "training.seed=9"]
     assert "regard evaluate" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda run: (run / "config.yaml").unlink(), "config.yaml missing. Delete the folder"),
+        (lambda run: (run / "model.safetensors").unlink(), "model.safetensors missing. Delete"),
+        (
+            lambda run: (run / "model.safetensors").write_bytes(b"x" * 500),
+            "model.safetensors cannot be read as weights",
+        ),
+        (
+            lambda run: (run / "source.tokenizer.json").write_text("{}"),
+            "source.tokenizer.json",
+        ),
+        (lambda run: (run / "log.jsonl").write_text("[]\n"), "log.jsonl is damaged. Delete the"),
+        (lambda run: (run / "log.jsonl").write_text('{"kind": "end"}\n'), "log.jsonl is damaged."),
+    ],
+    ids=["config", "weights", "truncated", "tokenizer", "log", "end"],
+)
+def test_damaged_members_are_named_and_can_be_trained_again(
+    damage, message, folder, capsys, monkeypatch
+):
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    damaged = shutil.copytree(folder, folder.parent / "damaged", dirs_exist_ok=True)
+    (damaged / ENSEMBLE).unlink()
+    damage(damaged / SEEDS[1])
+    words = ["ensemble", *TINY, "--training.seed=7", "-o", str(damaged), "--workers=1"]
+    assert regard([*words, "--members=2"]) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert "repeat the command, which trains this run again" in err
+    assert not (damaged / ENSEMBLE).exists()
+    shutil.rmtree(damaged / SEEDS[1])
+    assert regard([*words, "--members=2"]) == 0
+    weights = [path / SEEDS[1] / "model.safetensors" for path in (damaged, folder)]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+    shutil.rmtree(damaged)
+
+
+def test_a_log_with_bytes_that_are_no_text_is_not_complete(folder):
+    damaged = shutil.copytree(folder / SEEDS[0], folder.parent / "bytes")
+    with (damaged / "log.jsonl").open("ab") as log:
+        log.write(b"\xff\xfe\n")
+    assert not is_complete(RunFolder(damaged))
+
+
+def test_members_have_the_same_data(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    monkeypatch.chdir(tmp_path)
+    pairs = Path("pairs.tsv")
+    pairs.write_text("".join(f"a{n}\tb{n}\n" for n in range(30)))
+    words = ["letters", "pairs.tsv", "--model.size", "8", "--training.updates", "1"]
+    words = ["ensemble", *words, "--workers=1", "-o", "both"]
+    assert regard([*words, "--members=2"]) == 0
+    before, written = pairs.read_text(), Path("both", ENSEMBLE).read_text()
+    pairs.write_text(before.replace("a", "c"))
+    capsys.readouterr()
+    assert regard([*words, "--members=3"]) == 1
+    assert (
+        "pairs.tsv, a data file of both/training.seed=1, was changed after the training: put it "
+        "back, or name another folder with -o\n"
+    ) in capsys.readouterr().err
+    assert Path("both", ENSEMBLE).read_text() == written
+    assert regard([*words, "--members=2"]) == 0  # nothing is left to train
+    pairs.write_text(before)
+    assert regard([*words, "--members=3"]) == 0
+
+
+def test_members_of_other_vocabularies_are_refused(folder, capsys, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    mixed = shutil.copytree(folder, folder.parent / "mixed")
+    shutil.rmtree(mixed / SEEDS[1])
+    other = ["--data.tokenizer", "characters", "--training.seed=8"]
+    assert regard(["train", *TINY, *other, "-o", str(mixed / SEEDS[1])]) == 0
+    assert regard(["evaluate", str(mixed / SEEDS[1])]) == 0
+    written = (mixed / ENSEMBLE).read_text()
+    capsys.readouterr()
+    words = ["ensemble", *TINY, "--training.seed=7", "-o", str(mixed), "--workers=1"]
+    assert regard([*words, "--members=2"]) == 1
+    err = capsys.readouterr().err
+    assert "cannot be an ensemble" in err
+    assert "Delete the folder of the run that is damaged or differs" in err
+    assert (mixed / ENSEMBLE).read_text() == written
 
 
 def test_runs_that_are_no_members_any_more_are_named(folder, capsys, monkeypatch):
@@ -235,10 +321,12 @@ def test_a_missing_member_is_named_with_its_ensemble(tmp_path):
     save_ensemble(tmp_path, ["one", "two"])
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "config.yaml").touch()
-    with pytest.raises(UserError, match=r"ensemble.json names the run two, which is not there"):
+    with pytest.raises(
+        UserError, match=r"ensemble.json names the run two, whose config.yaml is not"
+    ):
         members_of(tmp_path)
     (tmp_path / "one").rename(tmp_path / "two")
-    with pytest.raises(UserError, match=r"names the run one, which is not there"):
+    with pytest.raises(UserError, match=r"names the run one, whose config.yaml is not"):
         members_of(tmp_path)
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "config.yaml").touch()

@@ -85,6 +85,18 @@ def test_a_resumed_run_needs_the_same_teachers(ensemble, tmp_path):
     )
 
 
+def test_a_teacher_may_be_in_another_folder_when_a_run_is_resumed(ensemble, tmp_path):
+    shutil.copytree(ensemble / "1", tmp_path / "teacher")
+    student = distilled(tiny(updates=1), tmp_path / "teacher")
+    train(student, tmp_path / "student")
+    shutil.move(tmp_path / "teacher", tmp_path / "moved")
+    longer = replace(student, training=replace(student.training, updates=2))
+    moved = distilled(longer, tmp_path / "moved")
+    assert train(moved, tmp_path / "student", resume=True).update == 2
+    with pytest.raises(UserError, match=r"training.teachers: .*2 has other weights"):
+        train(distilled(longer, ensemble / "2"), tmp_path / "student", resume=True)
+
+
 def test_a_resumed_run_names_the_teacher_that_changed(ensemble, tmp_path):
     """A member of an ensemble that was trained again, and an ensemble with a member less."""
     teachers = tmp_path / "teachers"

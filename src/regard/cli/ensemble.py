@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from regard.cli import sweep, train
 from regard.cli.output import say
@@ -63,7 +65,9 @@ def run(arguments: list[str]) -> int:
     from regard.runs.ensemble import runs_in, save_ensemble
     from regard.studies.sweep import jobs_of
 
-    names = [job.folder.name for job in jobs_of(options.vary, options.output)]
+    members = [job.folder for job in jobs_of(options.vary, options.output)]
+    _check_members(members)
+    names = [member.name for member in members]
     save_ensemble(options.output, names)
     others = [path.name for path in runs_in(options.output) if path.name not in names]
     if others:
@@ -75,6 +79,19 @@ def run(arguments: list[str]) -> int:
     folder = shlex.quote(str(options.output))
     say(f"ensemble of {number}: regard evaluate {folder}    regard translate {folder}")
     return 0
+
+
+def _check_members(members: Sequence[Path]) -> None:
+    """Raise a UserError if the members cannot be loaded as one ensemble."""
+    from regard.tasks.translation.model import TranslationModel
+
+    try:
+        TranslationModel.load(*members)
+    except UserError as error:
+        raise UserError(
+            f"{error}. Delete the folder of the run that is damaged or differs, and repeat the "
+            "command, which trains this run again"
+        ) from error
 
 
 def _num_members(arguments: list[str]) -> tuple[int, list[str]]:

@@ -76,13 +76,22 @@ def run(arguments: list[str]) -> int:
 def train_jobs(options: Options) -> int:
     """Train all combinations and print a table; return 1 if a training failed."""
     from regard.runs.sweep_record import SweepRecord
-    from regard.studies.sweep import INTERRUPTED, check_folder, is_done, jobs_of, rows_of, sweep
+    from regard.studies.sweep import (
+        INTERRUPTED,
+        check_data_of,
+        check_folder,
+        is_done,
+        jobs_of,
+        rows_of,
+        sweep,
+    )
 
     jobs = jobs_of(options.vary, options.output)
     record = SweepRecord(options.arguments, options.command)
     check_folder(options.output, jobs, record)
     experiments = _experiments(jobs, options.arguments)
     if not all(map(is_done, jobs)):
+        check_data_of(jobs)
         _check_data(experiments)
     workers, place = _workers(options, len(jobs))
     noun = "training" if len(jobs) == 1 else "trainings"

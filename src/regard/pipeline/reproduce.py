@@ -19,8 +19,7 @@ from regard.files import resolved
 from regard.models.weights import read_weights
 from regard.pipeline.plan import Plan
 from regard.pipeline.train import train
-from regard.record import digest_of_file
-from regard.runs.environment import Environment, data_files, read_sessions
+from regard.runs.environment import Environment, check_data, data_files, read_sessions
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.training.log import Reporter
@@ -79,13 +78,7 @@ class Recorded:
                 f"the training of {path} is not complete: continue it with `regard train` and "
                 "--resume"
             )
-        for name, digest in sessions[-1].data.items():
-            if not Path(name).is_file():
-                raise UserError(f"{name}, a data file of {path}, is missing: put it back")
-            if digest_of_file(Path(name)) != digest:
-                raise UserError(
-                    f"{name}, a data file of {path}, was changed after the training: put it back"
-                )
+        check_data(folder, sessions[-1], "put it back")
         known = {resolved(name) for name in sessions[-1].data}
         for file in data_files(experiment.data) if known else ():
             if resolved(file) not in known:

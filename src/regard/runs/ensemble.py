@@ -30,8 +30,9 @@ def members_of(path: str | Path) -> tuple[Path, ...]:
     for name in names:
         if not (folder / name / CONFIG).is_file():
             raise UserError(
-                f"{folder / ENSEMBLE} names the run {name}, which is not there: restore it, or "
-                "repeat the command `regard ensemble` that made it, which trains it again"
+                f"{folder / ENSEMBLE} names the run {name}, whose {CONFIG} is not there: restore "
+                "it, or delete the folder of this run and repeat the command `regard ensemble` "
+                "that made it, which trains it again"
             )
     return tuple(folder / name for name in names)
 

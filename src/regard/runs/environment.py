@@ -122,6 +122,18 @@ def read_sessions(folder: RunFolder) -> list[Environment]:
         ) from error
 
 
+def check_data(folder: RunFolder, session: Environment, remedy: str) -> None:
+    """Raise a UserError that ends with the remedy if a data file of a session is missing or was
+    changed."""
+    for name, digest in session.data.items():
+        if not Path(name).is_file():
+            raise UserError(f"{name}, a data file of {folder.path}, is missing: {remedy}")
+        if digest_of_file(Path(name)) != digest:
+            raise UserError(
+                f"{name}, a data file of {folder.path}, was changed after the training: {remedy}"
+            )
+
+
 def _program() -> str:
     """Return the name of the program that runs."""
     name = Path(sys.argv[0]).name

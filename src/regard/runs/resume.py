@@ -86,18 +86,21 @@ def training_alone(folder: RunFolder) -> Iterator[None]:
 def _compare(folder: RunFolder, experiment: Experiment) -> None:
     now = dict(recipes.flat(asdict(experiment)))
     for name, was in recipes.flat(asdict(folder.experiment())):
-        if now.get(name) != was and not may_change(name) and not _have_moved(was, now.get(name)):
-            raise UserError(
-                f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
-                "back, or train in a new folder"
-            )
+        if may_change(name) or now.get(name) == was or _has_moved(name, was, now.get(name)):
+            continue
+        raise UserError(
+            f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
+            "back, or train in a new folder"
+        )
 
 
-def _have_moved(was: object, now: object) -> bool:
-    """Return whether two paths name files with equal content, or whether two values of `data.mix`
-    differ in paths only: the fingerprint of the training data holds the content of their files."""
-    if have_equal_weights(was, now):
-        return True
+def _has_moved(name: str, was: object, now: object) -> bool:
+    """Return whether two values of a field may differ in paths only. The content of the files of
+    `data.mix` and of `training.teachers` is compared later, with the training state."""
+    if name == "data.mix":
+        return have_equal_weights(was, now)
+    if name == "training.teachers":
+        return bool(was) and bool(now)
     if not isinstance(was, Path) or not isinstance(now, Path):
         return False
     return was.is_file() and now.is_file() and digest_of_file(was) == digest_of_file(now)
