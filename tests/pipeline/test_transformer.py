@@ -7,9 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from regard.cli.main import run as command
 from regard.config import SearchConfig
 from regard.errors import UserError
 from regard.pipeline.train import train
+from regard.tasks.translation.limits import LengthLimit
 from regard.tasks.translation.model import TranslationModel
 from tests import configs
 from tests.small_runs import small
@@ -118,10 +120,33 @@ def test_learned_positions_limit_outputs_and_sources(tmp_path, beam):
     translation = translator.translate(["a b c"], search=endless)[0]
     assert len(translation.trace.target.pieces) == 12
     long = "a " * 12  # and the end
-    for ask in (lambda: translator.translate(["b", long]), lambda: translator.score([("b", long)])):
-        with pytest.raises(UserError, match=r"'a a .*'… has 13 tokens, but .* positions for 12"):
-            ask()
-    translator.translate("a " * 11)
+    assert translator.source_limit() == LengthLimit(12, "max_positions")
+    for results in (
+        translator.translate(["b", long, "a " * 11], beam=beam),
+        translator.score([("b", "b"), ("b", long), ("a", "a " * 11)]),
+        translator.score([("b", "b"), (long, "b"), ("a " * 11, "a")]),
+    ):
+        assert [each.is_refused for each in results] == [False, True, False]
+        assert results[1].trace is None
+
+
+def test_lines_beyond_the_learned_positions_are_reported(tmp_path, capsys, caplog):
+    """The other lines are translated, evaluated and scored."""
+    train(short(), tmp_path / "run")
+    run, lines, pairs = (tmp_path / name for name in ("run", "lines.txt", "pairs.tsv"))
+    long = "a " * 14
+    lines.write_text(f"a b\n{long}\nb\n")
+    pairs.write_text(f"a b\tb a\n{long}\ta\nb\tb\n")
+    for words, status, message in (
+        (["translate", run, lines], 1, "1 line of more than 12 tokens (line 2): no output (max"),
+        (["score", run, pairs], 1, "1 line of more than 12 tokens (line 2): no score"),
+        (["evaluate", run, pairs], 0, "1 of 3 sources have more than 12 tokens (max_positions)"),
+    ):
+        assert command(list(map(str, words))) == status
+        out, err = capsys.readouterr()
+        assert message in err + caplog.text
+        if words[0] != "evaluate":
+            assert out.count("\n") == 3
 
 
 def test_dev_pairs_beyond_the_positions_are_left_out_and_counted(tmp_path):

@@ -205,7 +205,7 @@ def test_bytes_that_are_no_image_leave_the_other_requests(content, photo):
 
 def test_a_text_beyond_the_longest_source_is_named():
     model = load(RUNS / "transformer")
-    long = "a b " * model.max_source()
+    long = "a b " * model.source_limit().tokens
     (answer,) = responses("transformer", ("translate", {"texts": ["a", long]}, {}))
     assert answer.status == 422
     assert answer.error.startswith("texts[1]: more tokens than the model reads")

@@ -66,7 +66,7 @@ def run(arguments: list[str]) -> int:
     check_different(inputs, options.output, options.trace)
     check_bulk(options.bulk, inputs, options.output)
     with pause_collection():
-        from regard.tasks.translation.model import MAX_SCORED
+        from regard.tasks.translation.limits import limit_of_scored
 
     runs = all_members((options.run, *options.ensemble))
     job = ScoreJob(options)
@@ -78,8 +78,9 @@ def run(arguments: list[str]) -> int:
         part = part_of(options.bulk, "", None, scoring.lines)
         with counting_outputs("scored", options.output) as on_finished:
             faults = scoring.score(part, options, on_finished)
-    longest = RunFolder(runs[0]).experiment().search.max_source or MAX_SCORED
-    faults.warn(longest)
+    experiments = [RunFolder(path).experiment() for path in runs]
+    limit = limit_of_scored(experiments[0].search, [each.model for each in experiments])
+    faults.warn(limit.tokens)
     return 1 if faults.refused else 0
 
 

@@ -119,10 +119,11 @@ def _run_on_cluster(options: Options) -> int:
     from regard.cli.table_rows import ROWS_AT_A_TIME, table_items
     from regard.cli.translate_table import find_table
     from regard.tasks.arguments import sections_of
-    from regard.tasks.translation.model import max_source_of
+    from regard.tasks.translation.limits import limit_of_sources
 
     runs = all_members((options.run, *options.ensemble))
-    data, _ = sections_of(RunFolder(runs[0]).experiment(), DataConfig, str(runs[0]))
+    experiments = [RunFolder(path).experiment() for path in runs]
+    data, _ = sections_of(experiments[0], DataConfig, str(runs[0]))
     table = find_table(options, data)
     _check_table_options(options, table)
     encoding = ""
@@ -141,7 +142,8 @@ def _run_on_cluster(options: Options) -> int:
     else:
         values = cluster.of_items(TranslationJob(options), table_items(table), ROWS_AT_A_TIME)
     faults = TranslationFaults.of(values)
-    faults.warn(data.max_length, max_source_of(options.search, data), table)
+    limit = limit_of_sources(options.search, data, [each.model for each in experiments])
+    faults.warn(data.max_length, limit, table)
     return 1 if faults.num_refused else 0
 
 
@@ -238,8 +240,8 @@ class Translation:
 
     def warn(self, faults: TranslationFaults) -> None:
         """Report faults of the input."""
-        max_source = self.translator.max_source(self.options.search)
-        faults.warn(self.translator.data.max_length, max_source, self.table)
+        limit = self.translator.source_limit(self.options.search)
+        faults.warn(self.translator.data.max_length, limit, self.table)
 
     def _line_chunks(
         self, files: ExitStack, faults: TranslationFaults, part: Part | None

@@ -18,6 +18,7 @@ from regard.cli.source_faults import SourceFaults
 if TYPE_CHECKING:
     from regard.data.files.source_table import SourceTable
     from regard.tasks.generation import GeneratedText
+    from regard.tasks.translation.limits import LengthLimit
     from regard.tasks.translation.model import TranslationModel
 
 
@@ -50,9 +51,9 @@ class TranslationFaults(SourceFaults):
                 noted = True
             yield line
 
-    def warn(self, max_length: int, max_source: int, table: SourceTable | None) -> None:
+    def warn(self, max_length: int, limit: LengthLimit, table: SourceTable | None) -> None:
         """Report the faults. Sources have at most `max_length` tokens in training, and at most
-        `max_source` in decoding."""
+        those of the limit in decoding."""
         if table is not None:
             self.rows.warn(table)
         if self.tabs:
@@ -68,8 +69,8 @@ class TranslationFaults(SourceFaults):
         )
         warn_of_refused(
             self.refused,
-            max_source,
-            "no output (search.max_source); split the lines into sentences, or raise --max-source",
+            limit.tokens,
+            f"no output ({limit.field}); split the lines into sentences, or {limit.remedy}",
         )
         self.unknown.warn()
 

@@ -45,8 +45,8 @@ class GeneratedText:
     `source` is the text, or the name of the image. `score` is the score that ranks hypotheses;
     `alternatives` are the next best hypotheses, best first. `is_long` is true if the source has
     more tokens than any in training (`data.max_length`). `is_refused` is true if it has more than
-    are decoded (`search.max_source`): the text is empty then. Results with equal texts and scores
-    are equal."""
+    are decoded (`search.max_source`, or the model's learned positions): the text is empty then.
+    Results with equal texts and scores are equal."""
 
     source: str
     text: str

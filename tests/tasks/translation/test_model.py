@@ -14,6 +14,7 @@ from regard.data.special_tokens import UNKNOWN
 from regard.errors import UserError
 from regard.pipeline.train import train
 from regard.search import beam
+from regard.tasks.translation.limits import LengthLimit
 from regard.tasks.translation.model import SCORED_AT_A_TIME, TranslationModel
 from regard.trace import Trace
 from tests import configs
@@ -340,8 +341,7 @@ def test_early_stopping_of_the_configuration_reaches_the_search(run, monkeypatch
 
 
 def test_long_sources_are_refused_and_the_others_translated(translator):
-    longest = translator.max_source()
-    assert longest == 2 * translator.data.max_length
+    assert translator.source_limit() == LengthLimit(2 * translator.data.max_length)
     texts = ["a b", "a " * 125_000, "", "b", "a " * 2_000]
     began = time.perf_counter()
     results = translator.translate(texts)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.tasks.classification.model import ClassificationModel
     from regard.tasks.generation import GeneratedText
     from regard.tasks.tracing import LazyTrace
+    from regard.tasks.translation.limits import LengthLimit
     from regard.tasks.translation.model import TranslationModel
 
 Result = str | Exception
@@ -53,9 +54,9 @@ class Translate:
             num_best=settings.num_best,
             attention=settings.attention,
         )
-        longest = self.model.max_source(settings.search)
+        limit = self.model.source_limit(settings.search)
         return [
-            _too_long(longest)
+            _too_long(limit)
             if translation.is_refused
             else _json(
                 {
@@ -83,12 +84,10 @@ class Score:
         return [max(source, len(target)) for source, target in zip(sources, targets, strict=True)]
 
     def run(self, items: Sequence[tuple[str, str]], settings: Settings) -> list[Result]:
-        from regard.tasks.translation.model import MAX_SCORED
-
         scored = self.model.score(items, attention=settings.attention)
-        longest = self.model.experiment.search.max_source or MAX_SCORED
+        limit = self.model.scored_limit
         return [
-            _too_long(longest)
+            _too_long(limit)
             if target.is_refused
             else _json(
                 {"score": _number(target.score)},
@@ -217,9 +216,10 @@ def _json(fields: Mapping[str, Any], trace: LazyTrace | None, max_numbers: int) 
     return f'{text[:-1]}, "trace": {trace.full.to_json()}}}'
 
 
-def _too_long(longest: int) -> RequestError:
+def _too_long(limit: LengthLimit) -> RequestError:
     return RequestError(
-        422, f"more tokens than the model reads (search.max_source is {longest}): split the text"
+        422,
+        f"more tokens than the model reads ({limit.field} is {limit.tokens}): split the text",
     )
 
 

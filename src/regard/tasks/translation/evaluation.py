@@ -50,12 +50,13 @@ def evaluate(
         texts.extend(translation.text for translation in translations)
         num_refused += sum(translation.is_refused for translation in translations)
     if num_refused:
+        limit = translator.source_limit(options.search)
         log.warning(
-            "%d of %d sources have more than %d tokens (search.max_source): their output counts as "
-            "empty",
+            "%d of %d sources have more than %d tokens (%s): their output counts as empty",
             num_refused,
             len(references),
-            translator.max_source(options.search),
+            limit.tokens,
+            limit.field,
         )
     targets = list(references.values())
     scores = score_texts(texts, targets)

@@ -32,6 +32,7 @@ from regard.tasks.display import describe_model
 from regard.tasks.generation import GeneratedText, Searcher, forbidden_tokens, generated_texts
 from regard.tasks.tracing import LazyTrace, Output, TextSources, Tracer
 from regard.tasks.translation.encoding import EncodedSource, PairEncoder, Tokenizers
+from regard.tasks.translation.limits import LengthLimit, limit_of_scored, limit_of_sources
 from regard.tasks.translation.loaded import TranslationRun
 from regard.tasks.translation.unknown_words import UnknownReplacement
 
@@ -40,8 +41,6 @@ SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)
 DEFAULT_RATIO, BEYOND_RATIO = 2.0, 10
 MAX_TOKENS = 1 << 40
 """Upper bound of a computed length, so that a huge ratio does not overflow int64."""
-MAX_SCORED = 5000
-"""Largest number of tokens on a side that is scored, unless `search.max_source` sets another."""
 
 
 class TranslationModel:
@@ -129,9 +128,9 @@ class TranslationModel:
         short for the run's own search with this beam.
 
         Texts are sorted by length, decoded in batches and returned in their order; a translation
-        does not depend on the other texts. `attention=False` is faster. A text of more than
-        `search.max_source` tokens has a blank translation with `is_refused`. UserError if a text is
-        too long for the model, or if the model cannot do the search."""
+        does not depend on the other texts. `attention=False` is faster. A text of more tokens than
+        the `source_limit` has a blank translation with `is_refused`. UserError if the model cannot
+        do the search."""
         if isinstance(text, str):
             return self.translate(
                 [text], search=search, beam=beam, num_best=num_best, attention=attention
@@ -145,12 +144,12 @@ class TranslationModel:
         results = [GeneratedText(source, "", 0.0) for source in texts]
         filled = [number for number, source in enumerate(texts) if source.strip()]
         sources = self._encoder.sources([texts[number] for number in filled])
-        max_source = self.max_source(search)
+        max_source = self.source_limit(search).tokens
         for number, source_ids in zip(filled, sources, strict=True):
             if len(source_ids) > max_source:
                 results[number] = replace(results[number], is_long=True, is_refused=True)
         text_of = partial(self._text, replacement=replacement)
-        for numbers, ids in self._batches(texts, filled, sources, max_source):
+        for numbers, ids in self._batches(filled, sources, max_source):
             batch = self._tracer.sources.pad(ids)
             limits = self._limits(batch, search)
             needs_weights = attention or replacement is not None
@@ -193,9 +192,14 @@ class TranslationModel:
         """Whether a decoder attends to the source."""
         return any(config.decoder.attends for config in self._members)
 
-    def max_source(self, search: SearchConfig | None = None) -> int:
+    def source_limit(self, search: SearchConfig | None = None) -> LengthLimit:
         """Return the largest number of source tokens that this search decodes."""
-        return max_source_of(search or self.experiment.search, self.data)
+        return limit_of_sources(search or self.experiment.search, self.data, self._members)
+
+    @property
+    def scored_limit(self) -> LengthLimit:
+        """Largest number of tokens on a side of a pair that is scored."""
+        return limit_of_scored(self.experiment.search, self._members)
 
     def _check(self, search: SearchConfig) -> None:
         """Raise a UserError if the search needs attention that the model lacks, or a second
@@ -231,11 +235,11 @@ class TranslationModel:
         Pairs are scored in batches of similar lengths. `attention=False` omits the maps from the
         traces: that is faster and allows far longer texts. The score is NaN, and there is no trace,
         if the source is blank or the target has no tokens, and if a side has more tokens than the
-        run's `search.max_source` (default: `MAX_SCORED`). Then `is_refused` is true too."""
+        `scored_limit`. Then `is_refused` is true too."""
         pairs = check_pairs(pairs)
         sources = self._encoder.sources([source for source, _ in pairs])
         targets = self._encoder.targets([target for _, target in pairs], sources)
-        longest = self.experiment.search.max_source or MAX_SCORED
+        longest = self.scored_limit.tokens
         lengths = [max(map(len, sides)) for sides in zip(sources, targets, strict=True)]
         results = [
             GeneratedText(*pair, math.nan, is_refused=length > longest)
@@ -243,10 +247,6 @@ class TranslationModel:
         ]
         filled = [n for n, (text, _) in enumerate(pairs) if text.strip() and targets[n]]
         filled = [number for number in filled if not results[number].is_refused]
-        sides: tuple[Sequence[EncodedSource], ...] = (sources, targets)
-        for side, ids in enumerate(sides):
-            texts = [pairs[number][side] for number in filled]
-            check_lengths(self._members, texts, [ids[number] for number in filled])
         encoded = self._encoder.pairs(
             [sources[number] for number in filled], [targets[number] for number in filled]
         )
@@ -265,20 +265,11 @@ class TranslationModel:
         return results
 
     def _batches(
-        self,
-        texts: Sequence[str],
-        filled: Sequence[int],
-        sources: Sequence[EncodedSource],
-        max_source: int,
+        self, filled: Sequence[int], sources: Sequence[EncodedSource], max_source: int
     ) -> Iterator[tuple[list[int], list[EncodedSource]]]:
         """Yield batches of sources of similar lengths, with their places among the texts. Sources
         of more than `max_source` tokens are left out."""
         order = [place for place, ids in enumerate(sources) if len(ids) <= max_source]
-        check_lengths(
-            self._members,
-            [texts[filled[place]] for place in order],
-            [sources[place] for place in order],
-        )
         order.sort(key=lambda place: len(sources[place]))
         for first in range(0, len(order), SENTENCES_AT_A_TIME):
             places = order[first : first + SENTENCES_AT_A_TIME]
@@ -308,22 +299,3 @@ class TranslationModel:
         if replacement and replacement.is_needed(output.target):
             return replacement.text(output.target, lazy_trace.source, lazy_trace.maps)
         return self._tracer.vocabulary(output).decode(output.target)
-
-
-def max_source_of(search: SearchConfig, data: DataConfig) -> int:
-    """Return the largest number of source tokens that a search decodes."""
-    return search.max_source or 2 * data.max_length
-
-
-def check_lengths(
-    configs: Sequence[TranslationModelConfig], texts: Sequence[str], ids: Sequence[EncodedSource]
-) -> None:
-    """Raise a UserError for the first text that is longer than these models accept."""
-    longest = longest_sequence(configs)
-    for text, tokens in zip(texts, ids, strict=True):
-        if longest is not None and len(tokens) > longest:
-            raise UserError(
-                f"{text[:40]!r}… has {len(tokens)} tokens, but the model has learned positions for "
-                f"{longest}: split it into shorter texts, or train with larger max_positions or "
-                "other positions"
-            )

@@ -81,13 +81,12 @@ class TranslationTask:
         self, model: TranslationModel, source: str, target: str | None
     ) -> OutputToPlot:
         if target is None:
-            result = model.translate(source)
+            result, limit = model.translate(source), model.source_limit()
         else:
-            (result,) = model.score([(source, target)])
+            (result,), limit = model.score([(source, target)]), model.scored_limit
         if result.is_refused:
             raise UserError(
-                "the text has more tokens than this run decodes (search.max_source; default: twice "
-                "data.max_length): use a shorter text"
+                f"the text has more than {limit.tokens} tokens ({limit.field}): use a shorter text"
             )
         return OutputToPlot(result.text, result.lazy_trace)
 

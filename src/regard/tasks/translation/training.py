@@ -17,7 +17,6 @@ from regard.config import (
     DataConfig,
     Experiment,
     TranslationModelConfig,
-    longest_sequence,
 )
 from regard.data.batch import UNKNOWN, PairBatch, Tokens
 from regard.data.batching import BatchSettings, PairBatches
@@ -45,7 +44,8 @@ from regard.tasks.translation.embeddings import (
 )
 from regard.tasks.translation.encoding import PairEncoder, Tokenizers
 from regard.tasks.translation.initialisation import initialise_from
-from regard.tasks.translation.model import MAX_SCORED, TranslationModel
+from regard.tasks.translation.limits import limit_of_scored
+from regard.tasks.translation.model import TranslationModel
 from regard.tasks.translation.teachers import load_teacher
 from regard.tasks.validation import DecodingValidation, metric_named
 
@@ -178,10 +178,8 @@ def _readable(
 ) -> tuple[list[Pair], tuple[str, ...]]:
     """Return the dev pairs that are short enough to be scored by this model, and a message about
     the others. UserError if all are too long."""
-    longest, field = experiment.search.max_source or MAX_SCORED, "search.max_source"
-    positions = longest_sequence([experiment.model])
-    if positions is not None and positions <= longest:
-        longest, field = positions, "max_positions"
+    limit = limit_of_scored(experiment.search, [experiment.model])
+    longest, field = limit.tokens, limit.field
     sources = encoder.sources([pair.source for pair in dev])
     targets = encoder.targets([pair.target for pair in dev], sources)
     sizes = [max(map(len, sides)) for sides in zip(sources, targets, strict=True)]
