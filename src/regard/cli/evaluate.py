@@ -140,9 +140,13 @@ def run(arguments: list[str]) -> None:
         evaluate.save(folder, evaluation, data=path, device=options.device)
     finally:  # print the scores even if the folder is not writable
         texts = task.report_texts
-        counts = {"sources": len(evaluation.outputs), "pairs": evaluation.num_pairs}
+        numbers = {"sources": len(evaluation.outputs), "pairs": evaluation.num_pairs}
+        counts = [
+            f"{numbers[name]} {noun}{'' if numbers[name] == 1 else 's'}"
+            for name, noun in texts.counted.items()
+        ]
         details = _details(options, task.evaluation_options)
-        print(", ".join([texts.counts_format.format(**counts), str(path), *details]))
+        print(", ".join([*counts, str(path), *details]))
         labels = getattr(model, "labels", ())
         _report(evaluation, texts, labels, options.examples, tokenized=options.tokenized)
 

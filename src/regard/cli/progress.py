@@ -202,7 +202,8 @@ class TrainingView:
         self._stop()
         score = "" if line.score is None else f", best dev {self._metric} {line.score:.2f}"
         reason = "out of time (training.hours)" if line.reason == "hours" else line.reason
-        say(f"{reason} after {line.update} updates, {line.seconds:.0f} s{score}")
+        updates = "1 update" if line.update == 1 else f"{line.update} updates"
+        say(f"{reason} after {updates}, {line.seconds:.0f} s{score}")
 
     def _stop(self) -> None:
         if self._bar.live.is_started:

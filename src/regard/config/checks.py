@@ -73,6 +73,8 @@ ContextWindow = Annotated[int, Range(0, 1000)]
 ImageSize = Annotated[int, Range(8, 4096)]
 NumAveraged = Annotated[int, Range(2, 1000)]
 """Number of checkpoints to average."""
+NumSamples = Annotated[int, Range(1, 1000)]
+"""Number of samples of a sentence. The memory of an update grows with it."""
 BeamSize = Annotated[int, Range(1, 1000)]
 """Number of live hypotheses. The limit bounds the time of a search, which grows with the square."""
 Length = Annotated[int, Range(1, 1_000_000)]

@@ -12,6 +12,7 @@ from regard.config.checks import (
     Count,
     CountOrZero,
     NumAveraged,
+    NumSamples,
     Positive,
     PositiveShare,
     Seed,
@@ -78,7 +79,7 @@ class TrainingConfig:
     reward: RewardName | None = None
     """Reward of a sampled text: gleu (words of the references, from 0 to 1) or cider (CIDEr-D, for
     captions). Default: cider for captions, gleu for other texts."""
-    samples: Count = 5
+    samples: NumSamples = 5
     """Samples of each sentence for its reward."""
     likelihood_weight: Weight | None = None
     """Weight of the likelihood beside the reward. Label smoothing and teacher forcing apply to the

@@ -6,7 +6,7 @@ trained model is loaded without the training code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
@@ -44,8 +44,8 @@ class OutputToPlot:
 class ReportTexts:
     """Texts and number formats of an evaluation's report."""
 
-    counts_format: str
-    """Format string of the counts, with the fields `sources` and `pairs`."""
+    counted: Mapping[str, str]
+    """Nouns of the counts `sources` and `pairs`, in the singular."""
     source_label: str
     """Text before the source of an example."""
     output_label: str

@@ -155,7 +155,7 @@ def test_a_run_is_evaluated_on_its_test_captions_from_any_folder(
     assert main.run(["evaluate", str(folder / "run"), str(folder / "dataset.json")]) == 0
     out = capsys.readouterr().out
     assert "scored on the test captions\n" in out
-    assert "1 images, 1 captions" in out
+    assert "1 image, 1 caption" in out
 
     test_alone = {"images": [{**each, "split": "test"} for each in images]}
     (folder / "dataset.json").write_text(json.dumps(test_alone))

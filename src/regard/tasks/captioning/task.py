@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regard.tasks.setup import TrainingSetup
 
 
-REPORT_TEXTS = ReportTexts("{sources} images, {pairs} captions", "Image:", "Caption:")
+REPORT_TEXTS = ReportTexts({"sources": "image", "pairs": "caption"}, "Image:", "Caption:")
 
 
 @dataclass(frozen=True)

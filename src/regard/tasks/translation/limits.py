@@ -20,7 +20,7 @@ class LengthLimit:
 
     @property
     def remedy(self) -> str:
-        """How to read longer texts."""
+        """Advice on reading longer texts."""
         if self.field == "search.max_source":
             return "raise --max-source"
         return "train with larger max_positions or other positions"
