@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -209,8 +210,17 @@ class Translator(_Estimator):
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Return the translation of each text."""
-        outputs = self._fitted().translate(_texts("X", X), attention=False)
+        """Return the translation of each text. Warns of texts that are too long for the model."""
+        model = self._fitted()
+        outputs = model.translate(_texts("X", X), attention=False)
+        num_refused = sum(output.is_refused for output in outputs)
+        if num_refused:
+            limit = model.source_limit()
+            warnings.warn(
+                f"{num_refused} of {len(outputs)} texts have more than {limit.tokens} tokens "
+                f"({limit.field}): their predictions are blank",
+                stacklevel=2,
+            )
         return np.array([output.text for output in outputs], dtype=str)
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803

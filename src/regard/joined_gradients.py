@@ -14,31 +14,42 @@ Autograd runs `_Join` after all steps, because each of them has read an alias th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import torch
 
 from regard.shapes import Tensor
 
-Gradients = Callable[..., tuple[Tensor | None, ...]]
-"""Function that computes the gradients of parameters from whether each needs one, and from the
-factors of all steps, concatenated along the first axis."""
+GradientFunction = Callable[..., tuple[Tensor | None, ...]]
+"""Function that returns the gradients of parameters. Its arguments are the options of
+`joined_parameters`, whether each parameter needs a gradient, and the factors of all steps,
+concatenated along the first axis."""
+
+Passes = dict[int, list[tuple[Tensor, ...]]]
+"""Factors of the steps so far, by the number of the backward pass."""
 
 
 class JoinedParameters:
     """Parameters as the steps of one loop read them (`tensors`)."""
 
-    def __init__(self, parameters: Sequence[Tensor | None], gradients: Gradients) -> None:
-        self._steps: dict[int, list[tuple[Tensor, ...]]] = {}
-        self.tensors: tuple[Tensor | None, ...] = _Join.apply(self._steps, gradients, *parameters)
+    def __init__(self, parameters: Sequence[Tensor | None], compute: GradientFunction) -> None:
+        self._passes: Passes = {}
+        self.tensors: tuple[Tensor | None, ...] = _Join.apply(self._passes, compute, *parameters)
 
     def save(self, *factors: Tensor) -> None:
         """Save the factors of one step for the gradients of the parameters, in its backward pass.
         The step returns None as their gradients."""
-        self._steps.setdefault(torch._C._current_graph_task_id(), []).append(factors)
+        number, passes = torch._C._current_graph_task_id(), self._passes
+        if number not in passes:
+            passes[number] = []
+            # a pass that needs no gradient of the parameters does not run _Join
+            engine: Any = torch.autograd.Variable._execution_engine
+            engine.queue_callback(partial(passes.pop, number, None))
+        passes[number].append(tuple(factor.detach() for factor in factors))
 
 
 class _Join(torch.autograd.Function):
@@ -46,35 +57,38 @@ class _Join(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        steps: dict[int, list[tuple[Tensor, ...]]],
-        gradients: Gradients,
-        *parameters: Tensor | None,
+        ctx: Any, passes: Passes, compute: GradientFunction, *parameters: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        ctx.steps, ctx.gradients = steps, gradients
+        ctx.passes, ctx.compute = passes, compute
         ctx.set_materialize_grads(False)
         return parameters
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: None) -> tuple[Tensor | None, ...]:
         del grad_outputs  # None: the steps save factors instead
-        steps = ctx.steps.pop(torch._C._current_graph_task_id(), [])
+        steps = ctx.passes.pop(torch._C._current_graph_task_id(), [])
         needs_gradient = ctx.needs_input_grad[2:]
         if not steps:
             return None, None, *[None] * len(needs_gradient)
-        factors = [torch.cat(parts) for parts in zip(*steps, strict=True)]
-        return None, None, *_Gradients.apply(ctx.gradients, needs_gradient, *factors)
+        factors = [
+            parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*steps, strict=True)
+        ]
+        compute = partial(ctx.compute, *needs_gradient, *factors)
+        if not torch.is_grad_enabled():
+            return None, None, *compute()
+        marker = torch.empty(0, requires_grad=True)
+        return None, None, *_FirstDerivatives.apply(marker, compute)
 
 
-class _Gradients(torch.autograd.Function):
-    """The gradients of the parameters, which have no derivatives themselves."""
+class _FirstDerivatives(torch.autograd.Function):
+    """Gradients in a pass that may be differentiated again (`create_graph`)."""
 
     @staticmethod
     def forward(
-        ctx: Any, gradients: Gradients, needs_gradient: tuple[bool, ...], *factors: Tensor
+        ctx: Any, marker: Tensor, compute: Callable[[], tuple[Tensor | None, ...]]
     ) -> tuple[Tensor | None, ...]:
-        del ctx
-        return gradients(*needs_gradient, *factors)
+        del ctx, marker
+        return compute()
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
@@ -86,35 +100,44 @@ class _Gradients(torch.autograd.Function):
 
 
 _Loop = dict[tuple[Any, ...], tuple[tuple[Tensor | None, ...], JoinedParameters]]
-"""Parameters of a loop by their identities and type. Original parameters are kept, because another
-tensor could otherwise get the identity of a deleted one."""
+"""Parameters of a loop by their identities, their type and how their gradients are computed. The
+original parameters are kept, because another tensor could otherwise get the identity of a deleted
+one."""
 
-_loop: ContextVar[_Loop | None] = ContextVar("_loop", default=None)
+_present: ContextVar[_Loop | None] = ContextVar("_present", default=None)
 
 
 @contextmanager
 def joined_gradients() -> Iterator[None]:
     """Join the gradients of the parameters that the steps of a loop read by `affine` and `lookup`:
-    each gets one gradient for all steps."""
-    token = _loop.set({})
+    each gets one gradient for all steps. `torch.compile` computes the loop as without it."""
+    if torch.compiler.is_compiling():
+        yield
+        return
+    token = _present.set({})
     try:
         yield
     finally:
-        _loop.reset(token)
+        _present.reset(token)
 
 
 def joined_parameters(
-    parameters: tuple[Tensor | None, ...], dtype: torch.dtype, gradients: Gradients
+    parameters: tuple[Tensor | None, ...],
+    dtype: torch.dtype,
+    compute: GradientFunction,
+    *options: Hashable,
 ) -> JoinedParameters | None:
-    """Return parameters of the present loop in this type; None outside of a loop, or if no
-    parameter needs a gradient."""
-    loop = _loop.get()
-    if loop is None or not torch.is_grad_enabled() or torch.compiler.is_compiling():
+    """Return parameters of the present loop in this type, with gradients computed with these
+    options; None outside of a loop, or if no parameter needs a gradient."""
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return None
+    loop = _present.get()
+    if loop is None:
         return None
     if not any(parameter is not None and parameter.requires_grad for parameter in parameters):
         return None
-    key = (*map(id, parameters), dtype)
+    key = (*map(id, parameters), dtype, compute, *options)
     if key not in loop:
         converted = [None if parameter is None else parameter.to(dtype) for parameter in parameters]
-        loop[key] = parameters, JoinedParameters(converted, gradients)
+        loop[key] = parameters, JoinedParameters(converted, partial(compute, *options))
     return loop[key][1]

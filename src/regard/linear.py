@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from math import prod
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
@@ -96,7 +97,8 @@ def affine(
     if needs_formula():
         return F.linear(inputs, weight, bias)
     joined = None
-    if inputs.numel() <= JOINED_ROWS * inputs.size(-1):
+    has_type = weight.dtype == dtype or is_cast(inputs)  # else PyTorch names the types
+    if has_type and prod(inputs.shape[:-1]) <= JOINED_ROWS:
         joined = joined_parameters((weight, bias), dtype, _affine_gradients)
     if joined is not None:
         parameters = joined.tensors
@@ -104,9 +106,10 @@ def affine(
         return F.linear(inputs, weight, bias)
     else:
         parameters = weight.to(dtype), None if bias is None else bias.to(dtype)
-    rows = inputs.reshape(-1, inputs.size(-1))
+    *axes, size = inputs.shape
+    rows = inputs.reshape(prod(axes), size)
     product: Tensor = _Affine.apply(rows.to(dtype), *parameters, joined)
-    return product.view(*inputs.shape[:-1], -1)
+    return product.view(*axes, len(weight))
 
 
 def working_type(like: Tensor) -> torch.dtype:

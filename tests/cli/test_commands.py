@@ -818,7 +818,7 @@ def test_lines_beyond_max_source_have_no_output(capsys, run, tmp_path):
         "into sentences, or raise --max-source\n"
     )
     assert regard(capsys, "translate", run, text, "--max-source", 3)[:2] == (status, out)
-    assert "more tokens than this run decodes" in regard(capsys, "plot", run, "a " * 2_000)[2]
+    assert "the text has more than " in regard(capsys, "plot", run, "a " * 2_000)[2]
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\n" + "a " * 6_000 + "\tb\n")
     status, out, err = regard(capsys, "score", run, pairs)

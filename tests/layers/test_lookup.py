@@ -30,6 +30,25 @@ def test_gradients_equal_those_of_the_embedding(padding):
     torch.testing.assert_close(*results)
 
 
+def test_embeddings_that_share_a_weight_keep_their_padding():
+    first, second = nn.Embedding(6, 3, padding_idx=0), nn.Embedding(6, 3)
+    second.weight = first.weight
+    with joined_gradients():
+        (lookup(first, TOKENS).sum() + lookup(second, TOKENS).sum()).backward()
+    assert first.weight.grad[0].tolist() == [1, 1, 1]
+    assert first.weight.grad[1].tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("axes", [(), (0,), (2, 0), (2, 3)])
+def test_tokens_have_any_axes(axes):
+    embedding = nn.Embedding(6, 3)
+    with joined_gradients():
+        vectors = lookup(embedding, torch.ones(axes, dtype=torch.long))
+    assert vectors.shape == (*axes, 3)
+    vectors.sum().backward()
+    assert embedding.weight.grad[1].tolist() == [vectors.numel() / 3] * 3
+
+
 @pytest.mark.parametrize(
     "options", [dict(sparse=True), dict(max_norm=1.0), dict(scale_grad_by_freq=True)]
 )

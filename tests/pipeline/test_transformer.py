@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from regard.cli.main import run as command
 from regard.config import SearchConfig
 from regard.errors import UserError
+from regard.estimators import Translator
 from regard.pipeline.train import train
 from regard.tasks.translation.limits import LengthLimit
 from regard.tasks.translation.model import TranslationModel
@@ -120,7 +121,7 @@ def test_learned_positions_limit_outputs_and_sources(tmp_path, beam):
     translation = translator.translate(["a b c"], search=endless)[0]
     assert len(translation.trace.target.pieces) == 12
     long = "a " * 12  # and the end
-    assert translator.source_limit() == LengthLimit(12, "max_positions")
+    assert translator.source_limit() == LengthLimit(12, "model.encoder.max_positions")
     for results in (
         translator.translate(["b", long, "a " * 11], beam=beam),
         translator.score([("b", "b"), ("b", long), ("a", "a " * 11)]),
@@ -138,15 +139,22 @@ def test_lines_beyond_the_learned_positions_are_reported(tmp_path, capsys, caplo
     lines.write_text(f"a b\n{long}\nb\n")
     pairs.write_text(f"a b\tb a\n{long}\ta\nb\tb\n")
     for words, status, message in (
-        (["translate", run, lines], 1, "1 line of more than 12 tokens (line 2): no output (max"),
+        (["translate", run, lines], 1, "1 line of more than 12 tokens (line 2): no output (mod"),
         (["score", run, pairs], 1, "1 line of more than 12 tokens (line 2): no score"),
-        (["evaluate", run, pairs], 0, "1 of 3 sources have more than 12 tokens (max_positions)"),
+        (["evaluate", run, pairs], 0, "1 of 3 sources have more than 12 tokens (model.encoder."),
     ):
         assert command(list(map(str, words))) == status
         out, err = capsys.readouterr()
         assert message in err + caplog.text
         if words[0] != "evaluate":
             assert out.count("\n") == 3
+    estimator = Translator()
+    estimator.model_ = TranslationModel.load(run)
+    with pytest.warns(UserWarning, match=r"1 of 2 texts have more than 12 tokens \(model.encoder"):
+        assert list(estimator.predict(["a b", long]))[1] == ""
+    limit = TranslationModel.load(run).source_limit(SearchConfig(max_source=12))
+    assert limit == LengthLimit(12, "model.encoder.max_positions")
+    assert TranslationModel.load(run).source_limit(SearchConfig(max_source=11)) == LengthLimit(11)
 
 
 def test_dev_pairs_beyond_the_positions_are_left_out_and_counted(tmp_path):
@@ -156,14 +164,16 @@ def test_dev_pairs_beyond_the_positions_are_left_out_and_counted(tmp_path):
     data = replace(experiment.data, dev_path=pairs, dev_size=None)
     pairs.write_text(long)
     with pytest.raises(
-        UserError, match=r"all 1 dev pairs are longer than 12 tokens: raise max_positions"
+        UserError, match=r"all 1 dev pairs are longer than 12 tokens: raise model.encoder.max_pos"
     ):
         train(replace(experiment, data=data), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     pairs.write_text(f"{long}a b\tb a\n")
     plans = []
     train(replace(experiment, data=data), tmp_path / "run", begin=lambda plan: plans.append(plan))
-    assert plans[0].left_out == ("left out 1 dev pairs longer than 12 tokens (max_positions)",)
+    assert plans[0].left_out == (
+        "left out 1 dev pairs longer than 12 tokens (model.encoder.max_positions)",
+    )
 
 
 def test_vectors_from_a_file_are_fixed_on_both_sides(tmp_path):

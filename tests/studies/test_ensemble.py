@@ -10,6 +10,7 @@ import regard as package
 from regard.cli.main import run as regard
 from regard.errors import UserError
 from regard.runs.ensemble import ENSEMBLE, all_members, folder_of, members_of, save_ensemble
+from regard.runs.environment import read_sessions
 from regard.runs.folder import RunFolder
 from regard.studies.sweep import is_complete
 
@@ -87,40 +88,43 @@ def test_members_are_added(folder, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda run: (run / "config.yaml").unlink(), "config.yaml missing. Delete the folder"),
-        (lambda run: (run / "model.safetensors").unlink(), "model.safetensors missing. Delete"),
+        (lambda run: (run / "config.yaml").unlink(), "it has no config.yaml"),
+        (lambda run: (run / "model.safetensors").unlink(), "cannot read"),
         (
             lambda run: (run / "model.safetensors").write_bytes(b"x" * 500),
             "model.safetensors cannot be read as weights",
         ),
         (
             lambda run: (run / "source.tokenizer.json").write_text("{}"),
-            "source.tokenizer.json",
+            "source.tokenizer.json does not belong to this run",
         ),
-        (lambda run: (run / "log.jsonl").write_text("[]\n"), "log.jsonl is damaged. Delete the"),
-        (lambda run: (run / "log.jsonl").write_text('{"kind": "end"}\n'), "log.jsonl is damaged."),
+        (lambda run: (run / "log.jsonl").write_text("[]\n"), "is not the log of this run"),
+        (
+            lambda run: (run / "log.jsonl").write_text('{"kind": "end"}\n'),
+            "is not the log of this run",
+        ),
     ],
     ids=["config", "weights", "truncated", "tokenizer", "log", "end"],
 )
 def test_damaged_members_are_named_and_can_be_trained_again(
-    damage, message, folder, capsys, monkeypatch
+    damage, message, folder, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
-    damaged = shutil.copytree(folder, folder.parent / "damaged", dirs_exist_ok=True)
+    damaged = shutil.copytree(folder, tmp_path / "damaged")
     (damaged / ENSEMBLE).unlink()
     damage(damaged / SEEDS[1])
     words = ["ensemble", *TINY, "--training.seed=7", "-o", str(damaged), "--workers=1"]
     assert regard([*words, "--members=2"]) == 1
     err = capsys.readouterr().err
     assert message in err
-    assert err.count("\n") == 1
-    assert "repeat the command, which trains this run again" in err
+    if "log" not in message:  # `regard train` names the log and its remedy
+        assert f"Or delete {damaged / SEEDS[1]} and repeat the command, which" in err
+        assert err.count("\n") == 1
     assert not (damaged / ENSEMBLE).exists()
     shutil.rmtree(damaged / SEEDS[1])
     assert regard([*words, "--members=2"]) == 0
     weights = [path / SEEDS[1] / "model.safetensors" for path in (damaged, folder)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
-    shutil.rmtree(damaged)
 
 
 def test_a_log_with_bytes_that_are_no_text_is_not_complete(folder):
@@ -128,6 +132,10 @@ def test_a_log_with_bytes_that_are_no_text_is_not_complete(folder):
     with (damaged / "log.jsonl").open("ab") as log:
         log.write(b"\xff\xfe\n")
     assert not is_complete(RunFolder(damaged))
+    assert (damaged / "environment.json").is_file()
+    (damaged / "environment.json").write_text('[{"data": []}]')
+    with pytest.raises(UserError, match=r"environment.json is damaged \(data is no object\)"):
+        read_sessions(RunFolder(damaged))
 
 
 def test_members_have_the_same_data(tmp_path, capsys, monkeypatch):
@@ -143,13 +151,34 @@ def test_members_have_the_same_data(tmp_path, capsys, monkeypatch):
     capsys.readouterr()
     assert regard([*words, "--members=3"]) == 1
     assert (
-        "pairs.tsv, a data file of both/training.seed=1, was changed after the training: put it "
-        "back, or name another folder with -o\n"
+        "pairs.tsv was changed after both/training.seed=1 was trained: put it back, or name "
+        "another folder with -o\n"
     ) in capsys.readouterr().err
     assert Path("both", ENSEMBLE).read_text() == written
     assert regard([*words, "--members=2"]) == 0  # nothing is left to train
+    Path("both/training.seed=1/results.json").unlink()
+    assert regard([*words, "--members=2"]) == 0  # or to evaluate alone
     pairs.write_text(before)
     assert regard([*words, "--members=3"]) == 0
+
+
+def test_a_sweep_over_files_does_not_need_those_of_finished_trainings(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    monkeypatch.chdir(tmp_path)
+    for name in "abc":
+        Path(f"{name}.tsv").write_text("".join(f"{name}{n}\t{n}\n" for n in range(30)))
+    words = ["sweep", "letters", "--model.size", "8", "--training.updates", "1", "--workers=1"]
+    words += ["-o", "files", "--vary"]
+    assert regard([*words, "data.path=a.tsv,b.tsv"]) == 0
+    Path("a.tsv").unlink()
+    assert regard([*words, "data.path=b.tsv,c.tsv"]) == 0
+    Path("b.tsv").write_text("changed\tnow\n" * 30)
+    Path("files/data.path=c.tsv/log.jsonl").unlink()
+    capsys.readouterr()
+    assert regard([*words, "data.path=b.tsv,c.tsv"]) == 1
+    assert "b.tsv was changed after files/data.path=b.tsv was trained" in capsys.readouterr().err
 
 
 def test_members_of_other_vocabularies_are_refused(folder, capsys, monkeypatch):
@@ -165,7 +194,7 @@ def test_members_of_other_vocabularies_are_refused(folder, capsys, monkeypatch):
     assert regard([*words, "--members=2"]) == 1
     err = capsys.readouterr().err
     assert "cannot be an ensemble" in err
-    assert "Delete the folder of the run that is damaged or differs" in err
+    assert "Or delete the folder of the run at fault and repeat the command" in err
     assert (mixed / ENSEMBLE).read_text() == written
 
 

@@ -59,13 +59,17 @@ def run(arguments: list[str]) -> int:
     first = experiment.training.seed
     seeds = f"training.seed={first}..{first + number - 1}"
     options = replace(options, vary=(seeds,))
+    from regard.runs.ensemble import runs_in, save_ensemble
+    from regard.runs.folder import RunFolder
+    from regard.studies.sweep import is_complete, jobs_of
+
+    members = [job.folder for job in jobs_of(options.vary, options.output)]
+    for member in members:
+        if is_complete(RunFolder(member)):
+            _check_members([member])
     status = sweep.train_jobs(options)
     if status:
         return status
-    from regard.runs.ensemble import runs_in, save_ensemble
-    from regard.studies.sweep import jobs_of
-
-    members = [job.folder for job in jobs_of(options.vary, options.output)]
     _check_members(members)
     names = [member.name for member in members]
     save_ensemble(options.output, names)
@@ -82,15 +86,15 @@ def run(arguments: list[str]) -> int:
 
 
 def _check_members(members: Sequence[Path]) -> None:
-    """Raise a UserError if the members cannot be loaded as one ensemble."""
+    """Raise a UserError if these runs cannot be loaded as one ensemble."""
     from regard.tasks.translation.model import TranslationModel
 
     try:
         TranslationModel.load(*members)
     except UserError as error:
+        run = members[0] if len(members) == 1 else "the folder of the run at fault"
         raise UserError(
-            f"{error}. Delete the folder of the run that is damaged or differs, and repeat the "
-            "command, which trains this run again"
+            f"{error}. Or delete {run} and repeat the command, which trains this run again"
         ) from error
 
 

@@ -13,7 +13,7 @@ import tyro
 from regard.cli import show
 from regard.cli.lines import MOSTLY
 from regard.cli.options import Device, Runs
-from regard.cli.output import warn
+from regard.cli.output import counted, warn
 from regard.cli.progress import PreparationView
 from regard.cli.searching import SearchFields, parse
 from regard.config import Data, SearchConfig
@@ -140,11 +140,9 @@ def run(arguments: list[str]) -> None:
         evaluate.save(folder, evaluation, data=path, device=options.device)
     finally:  # print the scores even if the folder is not writable
         texts = task.report_texts
-        numbers = {"sources": len(evaluation.outputs), "pairs": evaluation.num_pairs}
-        counts = [
-            f"{numbers[name]} {noun}{'' if numbers[name] == 1 else 's'}"
-            for name, noun in texts.counted.items()
-        ]
+        counts = [counted(evaluation.num_pairs, texts.pair_noun)]
+        if texts.source_noun:
+            counts.insert(0, counted(len(evaluation.outputs), texts.source_noun))
         details = _details(options, task.evaluation_options)
         print(", ".join([*counts, str(path), *details]))
         labels = getattr(model, "labels", ())

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
-from regard.cli.output import warn
+from regard.cli.output import counted, warn
 from regard.errors import UserError
 from regard.files import check_input, exists, resolved, shorten_name, whole
 
@@ -143,7 +143,7 @@ def warn_of_long(lines: Sequence[int], longest: int, outcome: str) -> None:
 
     if lines:
         warn(
-            f"{_count(len(lines))} of more than {longest} tokens ({numbers_of(lines)}; "
+            f"{counted(len(lines), 'line')} of more than {longest} tokens ({numbers_of(lines)}; "
             f"data.max_length in training): {outcome}"
         )
 
@@ -153,7 +153,10 @@ def warn_of_refused(lines: Sequence[int], longest: int, outcome: str) -> None:
     from regard.data.files.lines import numbers_of
 
     if lines:
-        warn(f"{_count(len(lines))} of more than {longest} tokens ({numbers_of(lines)}): {outcome}")
+        warn(
+            f"{counted(len(lines), 'line')} of more than {longest} tokens ({numbers_of(lines)}): "
+            f"{outcome}"
+        )
 
 
 @dataclass
@@ -181,7 +184,8 @@ class UnknownWords:
             shown = ", ".join(islice(names, WORDS_SHOWN))
             has = "has" if len(self.lines) == 1 else "have"
             warn(
-                f"{_count(len(self.lines))} {has} mostly unknown words ({numbers_of(self.lines)}): "
+                f"{counted(len(self.lines), 'line')} {has} mostly unknown words "
+                f"({numbers_of(self.lines)}): "
                 f"the vocabulary lacks {shown}"
             )
 
@@ -210,16 +214,14 @@ def warn_of_problems(problems: Sequence[LineProblem]) -> None:
                 warn(marks_removed(path, lines))
             elif kind == "NUL":
                 warn(
-                    f"{path}: {_count(lines.count)} with NUL characters ({lines}); if the file is "
+                    f"{path}: {counted(lines.count, 'line')} with NUL characters ({lines}); "
+                    "if the file is "
                     "UTF-16, save it as UTF-8"
                 )
             else:
                 encoding = encodings[path].upper()
                 warn(
-                    f"{path}: {_count(lines.count)} not in {encoding} ({lines}); bytes that cannot "
+                    f"{path}: {counted(lines.count, 'line')} not in {encoding} ({lines}); "
+                    "bytes that cannot "
                     "be read became \ufffd"
                 )
-
-
-def _count(number: int) -> str:
-    return "1 line" if number == 1 else f"{number} lines"

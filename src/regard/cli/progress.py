@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from regard.cli.output import say, warn
+from regard.cli.output import counted, say, warn
 
 if TYPE_CHECKING:
     from regard.training.log import AverageLine, DevLine, EndLine, TrainLine, Validation
@@ -202,8 +202,7 @@ class TrainingView:
         self._stop()
         score = "" if line.score is None else f", best dev {self._metric} {line.score:.2f}"
         reason = "out of time (training.hours)" if line.reason == "hours" else line.reason
-        updates = "1 update" if line.update == 1 else f"{line.update} updates"
-        say(f"{reason} after {updates}, {line.seconds:.0f} s{score}")
+        say(f"{reason} after {counted(line.update, 'update')}, {line.seconds:.0f} s{score}")
 
     def _stop(self) -> None:
         if self._bar.live.is_started:

@@ -78,7 +78,7 @@ def train_jobs(options: Options) -> int:
     from regard.runs.sweep_record import SweepRecord
     from regard.studies.sweep import (
         INTERRUPTED,
-        check_data_of,
+        check_data,
         check_folder,
         is_done,
         jobs_of,
@@ -91,7 +91,7 @@ def train_jobs(options: Options) -> int:
     check_folder(options.output, jobs, record)
     experiments = _experiments(jobs, options.arguments)
     if not all(map(is_done, jobs)):
-        check_data_of(jobs)
+        check_data(jobs, experiments)
         _check_data(experiments)
     workers, place = _workers(options, len(jobs))
     noun = "training" if len(jobs) == 1 else "trainings"

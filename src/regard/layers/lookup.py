@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -26,8 +25,7 @@ def lookup(
         return embedding(tokens)
     weight = embedding.weight
     padding = -1 if embedding.padding_idx is None else embedding.padding_idx
-    gradient = partial(_gradient, len(weight), padding)
-    joined = joined_parameters((weight,), weight.dtype, gradient)
+    joined = joined_parameters((weight,), weight.dtype, _gradient, len(weight), padding)
     if joined is None:
         return embedding(tokens)
     return _Lookup.apply(tokens, *joined.tensors, joined)
@@ -39,14 +37,14 @@ class _Lookup(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tokens: Tensor, weight: Tensor, joined: JoinedParameters) -> Tensor:
         ctx.save_for_backward(tokens)
-        ctx.joined = joined
+        ctx.joined, ctx.size = joined, weight.size(1)
         return torch.embedding(weight, tokens)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[None, None, None]:
         (tokens,) = ctx.saved_tensors
-        ctx.joined.save(grad_output.flatten(0, -2), tokens.flatten())
+        ctx.joined.save(grad_output.reshape(tokens.numel(), ctx.size), tokens.flatten())
         return None, None, None
 
 

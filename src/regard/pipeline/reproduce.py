@@ -19,7 +19,7 @@ from regard.files import resolved
 from regard.models.weights import read_weights
 from regard.pipeline.plan import Plan
 from regard.pipeline.train import train
-from regard.runs.environment import Environment, check_data, data_files, read_sessions
+from regard.runs.environment import Environment, changed_data, data_files, read_sessions
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.training.log import Reporter
@@ -78,7 +78,13 @@ class Recorded:
                 f"the training of {path} is not complete: continue it with `regard train` and "
                 "--resume"
             )
-        check_data(folder, sessions[-1], "put it back")
+        for name in sessions[-1].data:
+            if not Path(name).is_file():
+                raise UserError(f"{name}, a data file of {path}, is missing: put it back")
+        for name in changed_data(sessions[-1]):
+            raise UserError(
+                f"{name}, a data file of {path}, was changed after the training: put it back"
+            )
         known = {resolved(name) for name in sessions[-1].data}
         for file in data_files(experiment.data) if known else ():
             if resolved(file) not in known:

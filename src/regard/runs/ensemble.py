@@ -31,8 +31,7 @@ def members_of(path: str | Path) -> tuple[Path, ...]:
         if not (folder / name / CONFIG).is_file():
             raise UserError(
                 f"{folder / ENSEMBLE} names the run {name}, whose {CONFIG} is not there: restore "
-                "it, or delete the folder of this run and repeat the command `regard ensemble` "
-                "that made it, which trains it again"
+                "it, or delete the folder of this run and repeat the command `regard ensemble`"
             )
     return tuple(folder / name for name in names)
 

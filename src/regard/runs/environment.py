@@ -114,24 +114,21 @@ def read_sessions(folder: RunFolder) -> list[Environment]:
         return []
     try:
         entries = json.loads(folder.environment.read_text(encoding="utf8"))
+        if not all(isinstance(entry.get("data", {}), dict) for entry in entries):
+            raise ValueError("data is no object")
         return [Environment(**entry) for entry in entries]
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise UserError(
             f"{folder.environment} is damaged ({reason}): put it back, or remove it"
         ) from error
 
 
-def check_data(folder: RunFolder, session: Environment, remedy: str) -> None:
-    """Raise a UserError that ends with the remedy if a data file of a session is missing or was
-    changed."""
-    for name, digest in session.data.items():
-        if not Path(name).is_file():
-            raise UserError(f"{name}, a data file of {folder.path}, is missing: {remedy}")
-        if digest_of_file(Path(name)) != digest:
-            raise UserError(
-                f"{name}, a data file of {folder.path}, was changed after the training: {remedy}"
-            )
+def changed_data(session: Environment) -> list[str]:
+    """Return the names of data files of a session whose content has changed. Files that are missing
+    are left out."""
+    paths = [path for path in map(Path, session.data) if path.is_file()]
+    return [name for name, digest in _digests(paths).items() if digest != session.data[name]]
 
 
 def _program() -> str:

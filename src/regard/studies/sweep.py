@@ -13,17 +13,18 @@ import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol, runtime_checkable
 
+from regard.config import Experiment
 from regard.errors import UserError
 from regard.files import locked_or_refused, make_folder, write_csv
 from regard.runs.ensemble import is_ensemble
-from regard.runs.environment import check_data, read_sessions
+from regard.runs.environment import changed_data, data_files, read_sessions
 from regard.runs.folder import RunFolder
 from regard.runs.results import saved_evaluations
 from regard.runs.sweep_record import SweepRecord
@@ -40,8 +41,6 @@ COMPLETE = ("finished", "patience")
 """Reasons for the end of a training that is not continued."""
 INTERRUPTED = "interrupted"
 """Problem of a job that was stopped."""
-RETRAIN = "Delete the folder {} and repeat the command, which trains this run again"
-"""Remedy for a damaged run."""
 POLL_SECONDS = 0.2
 MAX_NAME_BYTES = 200
 """Largest size of the name of a run folder. File systems allow 255 bytes, `.log` included."""
@@ -190,28 +189,26 @@ def is_done(job: Job) -> bool:
     return is_complete(run) and _is_evaluated(run)
 
 
-def check_data_of(jobs: Sequence[Job]) -> None:
-    """Raise a UserError if a data file was changed after one of these jobs was trained: the others
-    would have other data."""
+def check_data(jobs: Sequence[Job], experiments: Sequence[Experiment]) -> None:
+    """Raise a UserError if a data file of these experiments was changed after one of the jobs was
+    trained, and others are to be trained: they would have other data."""
+    runs = [RunFolder(job.folder) for job in jobs]
+    complete = [run for run in runs if is_complete(run)]
+    if len(complete) == len(runs):
+        return
+    files = {str(file) for experiment in experiments for file in data_files(experiment.data)}
     checked: set[tuple[str, str]] = set()
-    for run in (RunFolder(job.folder) for job in jobs):
-        for session in read_sessions(run)[-1:] if is_complete(run) else ():
-            if not checked.issuperset(session.data.items()):
-                check_data(run, session, "put it back, or name another folder with -o")
-            checked.update(session.data.items())
-
-
-def _damage(run: RunFolder) -> str:
-    """Return which file of a trained run is missing or damaged, with a remedy, or nothing."""
-    missing = [path.name for path in (run.config, run.model) if not path.is_file()]
-    try:
-        if not missing:
-            run.check_files()
-            return ""
-        problem = f"{' and '.join(missing)} missing"
-    except UserError as error:
-        problem = str(error)
-    return f"{problem}. {RETRAIN.format(run.path)}"
+    for run in complete:
+        for session in read_sessions(run)[-1:]:
+            data = {name: digest for name, digest in session.data.items() if name in files}
+            if checked.issuperset(data.items()):
+                continue
+            checked.update(data.items())
+            for name in changed_data(replace(session, data=data)):
+                raise UserError(
+                    f"{name} was changed after {run.path} was trained: put it back, or name "
+                    "another folder with -o"
+                )
 
 
 def _is_evaluated(run: RunFolder) -> bool:
@@ -225,26 +222,21 @@ def is_complete(run: RunFolder) -> bool:
 
 
 def _end(run: RunFolder) -> dict[str, Any] | None:
-    """Return the last line of a run's log if the training has ended. UserError for a log that no
-    training wrote."""
+    """Return the last line of a run's log if the training has ended."""
     if not run.log.exists():
         return None
     lines = run.log.read_text(encoding="utf-8", errors="replace").splitlines()
     try:
-        record = json.loads(lines[-1]) if lines else {}
+        record = json.loads(lines[-1]) if lines else None
     except ValueError:  # as after a crash
         return None
-    if not isinstance(record, dict) or (record.get("kind") == "end" and "reason" not in record):
-        raise UserError(f"{run.log} is damaged. {RETRAIN.format(run.path)}")
-    return record if record.get("kind") == "end" else None
+    is_end = isinstance(record, dict) and record.get("kind") == "end" and "reason" in record
+    return record if is_end else None
 
 
 def result_of(job: Job) -> JobResult:
-    """Return the scores of a job that is done, or its problem if its run is damaged."""
+    """Return the scores of a job that is done."""
     run = RunFolder(job.folder)
-    damage = _damage(run)
-    if damage:
-        return JobResult(job, damage)
     end = _end(run) or {}
     seconds, dev_score = end.get("seconds", 0.0), end.get("score")
     entries = saved_evaluations(run).get(run.test.name, [])

@@ -6,7 +6,7 @@ trained model is loaded without the training code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
@@ -44,8 +44,10 @@ class OutputToPlot:
 class ReportTexts:
     """Texts and number formats of an evaluation's report."""
 
-    counted: Mapping[str, str]
-    """Nouns of the counts `sources` and `pairs`, in the singular."""
+    source_noun: str
+    """What is counted as a source; empty if sources are not counted."""
+    pair_noun: str
+    """What is counted as a pair."""
     source_label: str
     """Text before the source of an example."""
     output_label: str

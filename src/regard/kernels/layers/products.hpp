@@ -74,16 +74,17 @@ inline void multiply(const Product& p, const float* panel, Index row, Index colu
   }
 }
 
-template <typename Multiply, int... rows>
-inline void with_height(Index height, const Multiply& multiply, std::integer_sequence<int, rows...>) {
-  (void)((height == rows + 1 && (multiply(std::integral_constant<int, rows + 1>{}), true)) || ...);
+/// Call `product` with the height as a constant.
+template <typename Call, int... rows>
+inline void with_height(Index height, const Call& product, std::integer_sequence<int, rows...>) {
+  (void)((height == rows + 1 && (product(std::integral_constant<int, rows + 1>{}), true)) || ...);
 }
 
-/// Call `multiply(height, row, panel)` for all rows and the panels from `first` to before `end`: some
-/// panels, which stay in the cache, for every block of rows. A panel has `numbers` numbers, and the cache
-/// holds `cached` of them. Blocks of rows have nearly equal heights, and a height is a constant.
-template <typename Multiply>
-inline void over_blocks(Index rows, Index first, Index end, Index numbers, Index cached, const Multiply& multiply) {
+/// Call `product(height, row, panel)` for blocks of rows, of nearly equal heights, and the panels from
+/// `first` to before `end`. The cache holds `cached` numbers, and a panel has `numbers`: as many panels as
+/// the cache holds are multiplied by all rows before the next ones.
+template <typename Call>
+inline void over_blocks(Index rows, Index first, Index end, Index numbers, Index cached, const Call& product) {
   const Index blocks = (rows + HEIGHT - 1) / HEIGHT;
   const Index group = numbers < cached ? cached / (numbers + 1) : 1;
   for (Index start = first; start < end; start += group) {
@@ -93,7 +94,7 @@ inline void over_blocks(Index rows, Index first, Index end, Index numbers, Index
       const Index count = (rows - row) / (blocks - block);
       for (Index panel = start; panel < stop; ++panel)
         with_height(
-            count, [&](auto height) { multiply(height, row, panel); }, std::make_integer_sequence<int, HEIGHT>{});
+            count, [&](auto height) { product(height, row, panel); }, std::make_integer_sequence<int, HEIGHT>{});
       row += count;
     }
   }

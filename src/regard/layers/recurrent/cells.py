@@ -79,6 +79,17 @@ class CellBackward:
     mask: Bool[Tensor, "batch"] | None = None
 
 
+def gradient_of_state(
+    gradient: Float[Tensor, "batch hidden"] | None,
+    state: Float[Tensor, "batch hidden"],
+    dtype: torch.dtype,
+) -> Float[Tensor, "batch hidden"]:
+    """Return the gradient of a new state, or zeros, in a tensor of its own, for `CellBackward`."""
+    if gradient is None:
+        return state.new_zeros(state.shape, dtype=dtype)
+    return gradient.to(dtype, copy=True).contiguous().resolve_neg()
+
+
 def step(kind: CellKind, at: CellStep) -> None:
     """Compute the new state from the last one. Write `new` and `saved`."""
     hidden, cell = _STEPS[kind](at)

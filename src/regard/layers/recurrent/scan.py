@@ -17,9 +17,15 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from regard.layers.recurrent.cells import NUM_GATES, NUM_SAVED, CellBackward, CellState, CellStep
+from regard.layers.recurrent.cells import (
+    NUM_GATES,
+    NUM_SAVED,
+    CellBackward,
+    CellState,
+    CellStep,
+    gradient_of_state,
+)
 from regard.layers.recurrent.native_cells import choose
-from regard.layers.recurrent.step import gradient_of_end
 from regard.linear import linear, weight_gradient
 from regard.names import CellKind
 from regard.precise import precise_type
@@ -196,10 +202,10 @@ class _Scan(torch.autograd.Function):
         precise = precise_type(saved.dtype)
         grad_input = saved.new_empty(length, num_rows, gates)
         grad_recurrent = torch.empty_like(grad_input) if kind == "gru" else grad_input
-        carried = gradient_of_end(grad_hidden, states.before[0], precise)
+        carried = gradient_of_state(grad_hidden, states.before[0], precise)
         cell = None
         if states.cell is not None:
-            cell = gradient_of_end(grad_last_cell, states.cell[0], precise)
+            cell = gradient_of_state(grad_last_cell, states.cell[0], precise)
         if grad_states is not None and (grad_states.stride(2) != 1 or grad_states.is_neg()):
             grad_states = grad_states.contiguous().resolve_neg()
         cells, through_gates = choose(saved), None

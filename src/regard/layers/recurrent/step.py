@@ -14,6 +14,7 @@ from regard.layers.recurrent.cells import (
     CellBackward,
     CellState,
     CellStep,
+    gradient_of_state,
 )
 from regard.layers.recurrent.native_cells import choose
 from regard.names import CellKind
@@ -74,30 +75,22 @@ class _Step(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         hidden, cell, new_hidden, new_cell, saved = ctx.saved_tensors
         kind, precise = ctx.kind, precise_type(saved.dtype)
-        carried = gradient_of_end(grad_hidden, hidden, precise)
-        grad_last_cell = None if cell is None else gradient_of_end(grad_cell, cell, precise)
+        carried = gradient_of_state(grad_hidden, hidden, precise)
+        carried_cell = None if cell is None else gradient_of_state(grad_cell, cell, precise)
         grad_input = hidden.new_empty(len(hidden), NUM_GATES[kind] * hidden.size(1))
         grad_recurrent = torch.empty_like(grad_input) if kind == "gru" else grad_input
         at = CellBackward(
-            None,
-            None,
-            carried,
-            grad_last_cell,
-            CellState(hidden, cell),
-            CellState(new_hidden, new_cell),
-            saved,
-            grad_input,
-            grad_recurrent,
+            grad_output=None,
+            grad_recurrent=None,
+            grad_carried=carried,
+            grad_cell=carried_cell,
+            last=CellState(hidden, cell),
+            new=CellState(new_hidden, new_cell),
+            saved=saved,
+            grad_input_gates=grad_input,
+            grad_recurrent_gates=grad_recurrent,
         )
         choose(hidden).backward(kind, at)
-        passed_on = carried.to(hidden.dtype) if kind == "gru" else None  # else zeros
-        return grad_input, grad_recurrent, passed_on, grad_last_cell, None
-
-
-def gradient_of_end(
-    gradient: Tensor | None, end: Float[Tensor, "batch hidden"], dtype: torch.dtype
-) -> Float[Tensor, "batch hidden"]:
-    """Return the gradient of a last state in a tensor of its own, which steps overwrite."""
-    if gradient is None:
-        return end.new_zeros(end.shape, dtype=dtype)
-    return gradient.to(dtype, copy=True).contiguous().resolve_neg()
+        # the other cells read the last hidden state by the recurrent gates alone
+        grad_last = carried.to(hidden.dtype) if kind == "gru" else None
+        return grad_input, grad_recurrent, grad_last, carried_cell, None

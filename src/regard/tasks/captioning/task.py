@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from regard.tasks.setup import TrainingSetup
 
 
-REPORT_TEXTS = ReportTexts({"sources": "image", "pairs": "caption"}, "Image:", "Caption:")
+REPORT_TEXTS = ReportTexts("image", "caption", "Image:", "Caption:")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regard.tasks.setup import TrainingSetup
 
 
-REPORT_TEXTS = ReportTexts({"pairs": "example"}, "Source:", "Predicted:", "8.4g")
+REPORT_TEXTS = ReportTexts("", "example", "Source:", "Predicted:", "8.4g")
 
 
 @dataclass(frozen=True)

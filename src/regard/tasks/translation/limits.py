@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from regard.config import DataConfig, ModelConfig, SearchConfig, longest_sequence
+from regard.config import DataConfig, ModelConfig, SearchConfig
 
+MAX_SOURCE = "search.max_source"
 MAX_SCORED = 5000
 """Largest number of tokens on a side that is scored, unless `search.max_source` sets another."""
 
@@ -16,14 +17,14 @@ class LengthLimit:
     """Largest number of tokens of a text, and the setting that it comes from."""
 
     tokens: int
-    field: str = "search.max_source"
+    field: str = MAX_SOURCE
 
     @property
     def remedy(self) -> str:
         """Advice on reading longer texts."""
-        if self.field == "search.max_source":
+        if self.field == MAX_SOURCE:
             return "raise --max-source"
-        return "train with larger max_positions or other positions"
+        return f"train with a larger {self.field} or other positions"
 
 
 def limit_of_sources(
@@ -39,7 +40,11 @@ def limit_of_scored(search: SearchConfig, models: Iterable[ModelConfig]) -> Leng
 
 
 def _limit(tokens: int, models: Iterable[ModelConfig]) -> LengthLimit:
-    positions = longest_sequence(models)
-    if positions is not None and positions < tokens:
-        return LengthLimit(positions, "max_positions")
-    return LengthLimit(tokens)
+    positions = [
+        LengthLimit(part.max_sequence, f"model.{name}.max_positions")
+        for model in models
+        for name, part in model.parts.items()
+        if part.max_sequence is not None
+    ]
+    shortest = min(positions, key=lambda limit: limit.tokens, default=LengthLimit(tokens))
+    return shortest if shortest.tokens <= tokens else LengthLimit(tokens)

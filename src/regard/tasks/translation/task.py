@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regard.tasks.translation.model import TranslationModel
 
 
-REPORT_TEXTS = ReportTexts({"sources": "source", "pairs": "pair"}, "Source:", "Predicted:")
+REPORT_TEXTS = ReportTexts("source", "pair", "Source:", "Predicted:")
 
 
 @dataclass(frozen=True)

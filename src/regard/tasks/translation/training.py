@@ -44,7 +44,7 @@ from regard.tasks.translation.embeddings import (
 )
 from regard.tasks.translation.encoding import PairEncoder, Tokenizers
 from regard.tasks.translation.initialisation import initialise_from
-from regard.tasks.translation.limits import limit_of_scored
+from regard.tasks.translation.limits import MAX_SOURCE, limit_of_scored
 from regard.tasks.translation.model import TranslationModel
 from regard.tasks.translation.teachers import load_teacher
 from regard.tasks.validation import DecodingValidation, metric_named
@@ -185,7 +185,7 @@ def _readable(
     sizes = [max(map(len, sides)) for sides in zip(sources, targets, strict=True)]
     short = [pair for pair, size in zip(dev, sizes, strict=True) if size <= longest]
     if dev and not short:
-        remedy = " of the model, or use other positions" if field == "max_positions" else ""
+        remedy = "" if field == MAX_SOURCE else ", or use other positions"
         raise UserError(
             f"all {len(dev)} dev pairs are longer than {longest:,} tokens: raise {field}{remedy}"
         )
