@@ -106,9 +106,7 @@ def test_members_are_added(folder, capsys, monkeypatch):
     ],
     ids=["config", "weights", "truncated", "tokenizer", "log", "end"],
 )
-def test_damaged_members_are_named_and_can_be_trained_again(
-    damage, message, folder, tmp_path, capsys, monkeypatch
-):
+def test_damaged_members_are_named(damage, message, folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
     damaged = shutil.copytree(folder, tmp_path / "damaged")
     (damaged / ENSEMBLE).unlink()
@@ -121,9 +119,15 @@ def test_damaged_members_are_named_and_can_be_trained_again(
         assert f"Or delete {damaged / SEEDS[1]} and repeat the command, which" in err
         assert err.count("\n") == 1
     assert not (damaged / ENSEMBLE).exists()
-    shutil.rmtree(damaged / SEEDS[1])
+
+
+def test_a_deleted_member_is_trained_again(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    again = shutil.copytree(folder, tmp_path / "again")
+    shutil.rmtree(again / SEEDS[1])
+    words = ["ensemble", *TINY, "--training.seed=7", "-o", str(again), "--workers=1"]
     assert regard([*words, "--members=2"]) == 0
-    weights = [path / SEEDS[1] / "model.safetensors" for path in (damaged, folder)]
+    weights = [path / SEEDS[1] / "model.safetensors" for path in (again, folder)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
@@ -155,9 +159,8 @@ def test_members_have_the_same_data(tmp_path, capsys, monkeypatch):
         "another folder with -o\n"
     ) in capsys.readouterr().err
     assert Path("both", ENSEMBLE).read_text() == written
-    assert regard([*words, "--members=2"]) == 0  # nothing is left to train
     Path("both/training.seed=1/results.json").unlink()
-    assert regard([*words, "--members=2"]) == 0  # or to evaluate alone
+    assert regard([*words, "--members=2"]) == 0  # nothing is left to train
     pairs.write_text(before)
     assert regard([*words, "--members=3"]) == 0
 

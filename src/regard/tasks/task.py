@@ -45,9 +45,9 @@ class ReportTexts:
     """Texts and number formats of an evaluation's report."""
 
     source_noun: str
-    """What is counted as a source; empty if sources are not counted."""
+    """Noun for a source, in the singular; empty if sources are not counted."""
     pair_noun: str
-    """What is counted as a pair."""
+    """Noun for a pair, in the singular."""
     source_label: str
     """Text before the source of an example."""
     output_label: str
