@@ -96,9 +96,10 @@ def affine(
     dtype = working_type(inputs)
     if needs_formula():
         return F.linear(inputs, weight, bias)
-    joined = None
+    *axes, size = inputs.shape
+    num_rows, joined = prod(axes), None
     has_type = weight.dtype == dtype or is_cast(inputs)  # else PyTorch names the types
-    if has_type and prod(inputs.shape[:-1]) <= JOINED_ROWS:
+    if has_type and num_rows <= JOINED_ROWS:
         joined = joined_parameters((weight, bias), dtype, _affine_gradients)
     if joined is not None:
         parameters = joined.tensors
@@ -106,8 +107,7 @@ def affine(
         return F.linear(inputs, weight, bias)
     else:
         parameters = weight.to(dtype), None if bias is None else bias.to(dtype)
-    *axes, size = inputs.shape
-    rows = inputs.reshape(prod(axes), size)
+    rows = inputs.reshape(num_rows, size)
     product: Tensor = _Affine.apply(rows.to(dtype), *parameters, joined)
     return product.view(*axes, len(weight))
 

@@ -188,8 +188,8 @@ def test_members_of_other_vocabularies_are_refused(folder, capsys, monkeypatch):
     monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
     mixed = shutil.copytree(folder, folder.parent / "mixed")
     shutil.rmtree(mixed / SEEDS[1])
-    other = ["--data.tokenizer", "characters", "--training.seed=8"]
-    assert regard(["train", *TINY, *other, "-o", str(mixed / SEEDS[1])]) == 0
+    letters = ["--data.tokenizer", "characters", "--training.seed=8"]
+    assert regard(["train", *TINY, *letters, "-o", str(mixed / SEEDS[1])]) == 0
     assert regard(["evaluate", str(mixed / SEEDS[1])]) == 0
     written = (mixed / ENSEMBLE).read_text()
     capsys.readouterr()

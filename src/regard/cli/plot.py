@@ -157,15 +157,15 @@ def _draw_experts(task: Task[Any], model: Any, options: Options) -> None:
     with ExitStack() as files:
         lines = list(LineInput.open(options.text, files, lambda _: None).lines)
     results = model.translate(lines)
+    num_refused = sum(result.is_refused for result in results)
     if all(result.lazy_trace is None for result in results):
-        if any(result.is_refused for result in results):
+        if num_refused:
             limit = model.source_limit()
             raise UserError(
                 f"all texts of {options.text} have more than {limit.tokens} tokens "
                 f"({limit.field}): expected shorter ones"
             )
         raise UserError(f"{options.text} has no text: expected a line that is not blank")
-    num_refused = sum(result.is_refused for result in results)
     if num_refused:
         warn(f"{num_refused} of {len(results)} texts are left out: they are too long for the model")
     traces = (result.lazy_trace.figure for result in results if result.lazy_trace is not None)
