@@ -13,6 +13,7 @@ from torch import nn
 from regard import kernels
 from regard.building import build_translation
 from regard.data.batch import PAD, START
+from regard.linear import freeze
 from regard.models.recurrent.native.state import NativeState as NativeRecurrentState
 from regard.models.recurrent.parts import RecurrentState
 from regard.models.transformer.decoder import TransformerState
@@ -194,3 +195,15 @@ def assert_dropout_in_training(native, memories):
         results = [native.step(tokens, start)[0].features for _ in range(2)]
         assert not torch.equal(*results)
     assert isinstance(native.start(memories), REFERENCE)
+
+
+def assert_one_reference(frozen, kind, compare):
+    """Check decoders that are frozen but not folded again, because they have a hook or are the
+    whole model that is frozen. The reference is of this kind, and `compare` compares such a decoder
+    with it."""
+    assert type(frozen.decoder.decoder) is kind
+    compare(freeze(frozen.decoder))
+    frozen.decoder.register_forward_hook(lambda *_: None)
+    again = freeze(frozen).decoder
+    assert type(again.decoder) is kind
+    compare(again)

@@ -12,7 +12,7 @@ from regard.linear import freeze
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
 from regard.models.recurrent.native.decoder import NativeRecurrentDecoder
 from regard.models.recurrent.native.suitable import has_kernels
-from tests.models.native_steps import BATCH, copies_of, tokens_of
+from tests.models.native_steps import BATCH, assert_one_reference, copies_of, tokens_of
 from tests.models.recurrent.native.problems import (
     SIZE,
     assert_equal_steps,
@@ -105,11 +105,9 @@ def test_parts_without_a_kernel_use_the_reference():
 
 @torch.no_grad()
 def test_a_frozen_decoder_that_is_not_folded_again_has_one_reference():
-    """Because it has a hook, or is the whole model that is frozen."""
-    reference, native = decoders()
-    assert_equal_steps(reference, freeze(native), memory(), 2, 2)
-    frozen = freeze(model_of())
-    frozen.decoder.register_forward_hook(lambda *_: None)
-    again = freeze(frozen).decoder
-    assert isinstance(again.decoder, LuongDecoder)
-    assert_equal_steps(reference, again, memory(), 2, 2)
+    model = model_of()
+    assert_one_reference(
+        freeze(model),
+        LuongDecoder,
+        lambda decoder: assert_equal_steps(model.decoder, decoder, memory(), 2, 2),
+    )

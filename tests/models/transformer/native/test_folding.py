@@ -20,6 +20,7 @@ from tests import configs
 from tests.models.native_steps import (
     BATCH,
     VOCABULARY,
+    assert_one_reference,
     assert_reference_steps,
     close,
     copies_of,
@@ -152,11 +153,9 @@ def test_parts_without_a_kernel_use_the_reference():
 
 @torch.no_grad()
 def test_a_frozen_decoder_that_is_not_folded_again_has_one_reference():
-    """Because it has a hook, or is the whole model that is frozen."""
-    reference, native = decoders()
-    assert_equal_steps(reference, freeze(native), memory(), 2, 2)
-    frozen = freeze(model_of())
-    frozen.decoder.register_forward_hook(lambda *_: None)
-    again = freeze(frozen).decoder
-    assert type(again.decoder) is TransformerDecoder
-    assert_equal_steps(reference, again, memory(), 2, 2)
+    model = model_of()
+    assert_one_reference(
+        freeze(model),
+        TransformerDecoder,
+        lambda decoder: assert_equal_steps(model.decoder, decoder, memory(), 2, 2),
+    )
