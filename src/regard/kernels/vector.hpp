@@ -48,16 +48,28 @@ inline void store(float* to, Vector vector) { std::memcpy(to, &vector, sizeof ve
 
 /// Load the first `count` numbers, with `rest` in the other lanes. No other memory is read. Whole
 /// vectors have a branch, because copying a number of bytes that the compiler does not know is a call.
+/// Sanitizers see that copy, but not the instruction for some lanes.
 inline Vector load(const float* from, int count, float rest = 0) {
   if (count == LANES) return load(from);
+#if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
+  return (Vector)_mm512_mask_loadu_ps((__m512)same(rest), __mmask16((1u << count) - 1), from);
+#elif defined(__AVX__) && !defined(__SANITIZE_ADDRESS__)
+  const Integers lanes = Integers{0, 1, 2, 3, 4, 5, 6, 7} < count;
+  return lanes ? (Vector)_mm256_maskload_ps(from, (__m256i)lanes) : same(rest);
+#else
   Vector vector = same(rest);
   std::memcpy(&vector, from, sizeof(float) * count);
   return vector;
+#endif
 }
 
 inline void store(float* to, Vector vector, int count) {
   if (count == LANES) return store(to, vector);
+#if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
+  _mm512_mask_storeu_ps(to, __mmask16((1u << count) - 1), (__m512)vector);
+#else
   std::memcpy(to, &vector, sizeof(float) * count);
+#endif
 }
 
 // ----------------------------------------------------------------------- bfloat16, one by one and many
@@ -241,10 +253,43 @@ inline Vector sums(Vector (&vectors)[LANES]) {
 #endif
 }
 
-inline float sum(Vector vector) {
-  float total = 0;
-  for (int lane = 0; lane < LANES; ++lane) total += vector[lane];
-  return total;
+/// The first halves of two vectors, or the second ones (`start` is half of the lanes), in turns.
+template <int start, std::size_t... lane>
+inline Vector interleaved(Vector x, Vector y, std::index_sequence<lane...>) {
+  return choose<(lane / 2 + start + lane % 2 * LANES)...>(x, y);
+}
+
+/// Transpose a square block. Each round interleaves the vectors of both halves of the block.
+inline void transpose(Vector (&block)[LANES]) {
+  constexpr int half = LANES / 2;
+  constexpr std::make_index_sequence<LANES> lanes;
+  for (int round = 1; round < LANES; round *= 2) {
+    Vector before[LANES];
+    for (int i = 0; i < LANES; ++i) before[i] = block[i];
+    for (int i = 0; i < half; ++i) {
+      block[2 * i] = interleaved<0>(before[i], before[i + half], lanes);
+      block[2 * i + 1] = interleaved<half>(before[i], before[i + half], lanes);
+    }
+  }
+}
+
+/// All lanes combined: each half of the lanes with the other half, until one number is left.
+template <int half = LANES / 2, typename Combine, std::size_t... lane>
+inline float combined(Vector x, const Combine& combine, std::index_sequence<lane...> lanes) {
+  if constexpr (half == 0)
+    return x[0];
+  else
+    return combined<half / 2>(combine(x, choose<((lane + half) % LANES)...>(x, x)), combine, lanes);
+}
+
+inline float sum(Vector x) {
+  const auto add = [](Vector a, Vector b) { return a + b; };
+  return combined(x, add, std::make_index_sequence<LANES>{});
+}
+
+/// NaN if a lane is NaN.
+inline float largest(Vector x) {
+  return combined(x, larger, std::make_index_sequence<LANES>{});
 }
 
 /// e^r for |r| <= ln(2) / 2, by its series, whose next term is below 6e-9.

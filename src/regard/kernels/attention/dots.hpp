@@ -42,11 +42,13 @@ void give(Rows from, const Strided& to, Index batch, Index head, Index rows, Ind
 
 /// Transpose, with each row padded with zeros.
 void turn(Rows from, Index rows, Index columns, Rows to) {
-  for (Index j = 0; j < columns; ++j) {
-    float* row = to.at(j);
-    for (Index i = 0; i < rows; ++i) row[i] = from.numbers[i * from.row + j];
-    for (Index i = rows; i < to.row; ++i) row[i] = 0;
-  }
+  for (Index i = 0; i < to.row; i += LANES)
+    for (Index j = 0; j < columns; j += LANES) {
+      Vector block[LANES];
+      for (int k = 0; k < LANES; ++k) block[k] = i + k < rows ? load(from.at(i + k) + j) : Vector{};
+      transpose(block);
+      for (int k = 0; k < lanes_from(j, columns); ++k) store(to.at(j + k) + i, block[k]);
+    }
 }
 
 /// Left matrix of a product, which may be transposed: strides `row` down and `inner` across.
@@ -79,32 +81,30 @@ void multiply(Left left, Index rows, Index inner, Rows right, Index columns, Row
   if (i < rows) multiply_rows<1>(left, inner, right, columns, to, i);
 }
 
-/// Mask of a query, to be added to scores: -inf for hidden keys; null if all are visible.
+/// Keys that a query may attend to.
 struct Sight {
-  const std::uint8_t* mask;
-  Index end;  // keys from here on are hidden
+  const float* shown;  // 0 for hidden keys, in whole vectors; null: all are shown
+  Index end;           // keys from here on are hidden
+
+  /// All bits of the lanes of visible keys.
+  Integers lanes(Index first) const {
+    const Integers before_end = (Integers)(counted() + std::uint32_t(first)) < std::int32_t(end);
+    return shown ? before_end & (load(shown + first) != 0) : before_end;
+  }
 };
 
-Sight sight_of(const Dots& dots, Index batch, Index row) {
-  const std::uint8_t* mask =
-      dots.mask ? dots.mask + batch * dots.mask_batch + row * dots.mask_row : nullptr;
-  return {mask, dots.causal && row + 1 < dots.source ? row + 1 : dots.source};
-}
-
 /// Softmax of `scale` times a row of scores over the visible keys; zeros for hidden keys, and for a row
-/// without visible keys.
+/// without visible keys. The `count` scores are whole vectors.
 void normalise(float* scores, Sight sight, Index count, float scale) {
-  float top = -__builtin_inff();
-  for (Index j = 0; j < sight.end; ++j) {
-    scores[j] = sight.mask && !sight.mask[j] ? -__builtin_inff() : scores[j] * scale;
-    top = scores[j] > top || scores[j] != scores[j] ? scores[j] : top;
+  const Vector hidden = same(-__builtin_inff());
+  Vector highest = hidden, total{};
+  for (Index j = 0; j < count; j += LANES) {
+    const Vector score = sight.lanes(j) ? load(scores + j) * scale : hidden;
+    store(scores + j, score);
+    highest = larger(highest, score);
   }
-  for (Index j = sight.end; j < count; ++j) scores[j] = -__builtin_inff();
-  if (top == -__builtin_inff()) {
-    std::memset(scores, 0, sizeof(float) * count);
-    return;
-  }
-  Vector total{};
+  const float top = largest(highest);
+  if (top == hidden[0]) return void(std::memset(scores, 0, sizeof(float) * count));
   for (Index j = 0; j < count; j += LANES) {
     const Vector power = power_below(load(scores + j) - top);
     store(scores + j, power);
@@ -114,13 +114,24 @@ void normalise(float* scores, Sight sight, Index count, float scale) {
   for (Index j = 0; j < count; j += LANES) store(scores + j, load(scores + j) * factor);
 }
 
-/// Compute the weights of a row of products. Store weights and scores if they are needed.
-void weigh_row(const Dots& dots, Index task, Index row, float* products, Index count) {
-  const Index batch = task / dots.heads, place = (task * dots.target + row) * dots.source;
-  if (dots.scores)
-    for (Index j = 0; j < dots.source; ++j) dots.scores[place + j] = products[j] * dots.scale;
-  normalise(products, sight_of(dots, batch, row), count, dots.scale);
-  if (dots.weights) std::memcpy(dots.weights + place, products, sizeof(float) * dots.source);
+/// Compute the weights of rows of products, from query `first` on. Store weights and scores if they are
+/// needed. Room: a row.
+void weigh(const Dots& dots, Index task, Index first, Index rows, Rows products, float* shown) {
+  const Index batch = task / dots.heads;
+  for (Index i = 0; i < rows; ++i) {
+    const Index row = first + i, place = (task * dots.target + row) * dots.source;
+    float* scores = products.at(i);
+    if (dots.scores)
+      for (Index j = 0; j < dots.source; ++j) dots.scores[place + j] = scores[j] * dots.scale;
+    if (dots.mask && (i == 0 || dots.mask_row)) {
+      const std::uint8_t* mask = dots.mask + batch * dots.mask_batch + row * dots.mask_row;
+      for (Index j = 0; j < dots.source; ++j) shown[j] = mask[j];
+    }
+    const Index end = dots.causal && row + 1 < dots.source ? row + 1 : dots.source;
+    normalise(scores, {dots.mask ? shown : nullptr, end}, products.row, dots.scale);
+    if (dots.weights)
+      over(dots.source, [&](Index j, auto count) { store(dots.weights + place + j, load(scores + j), count); });
+  }
 }
 
 /// Factors of dropout for a row of weights: 0 or 1 / keep. Positions, and so the noise, are the same for
@@ -156,12 +167,10 @@ void attend(const Dots& dots, Index task, float* room) {
   take<Number>(dots.values, batch, head, dots.source, dots.value_size, values);
   turn(keys, dots.source, dots.size, turned);
   multiply({queries.numbers, widths.size, 1}, dots.target, dots.size, turned, widths.source, weights);
-  for (Index i = 0; i < dots.target; ++i) {
-    weigh_row(dots, task, i, weights.at(i), widths.source);
-    if (dots.keep < 1)
-      for (Index j = 0; j < widths.source; j += LANES)
-        store(weights.at(i) + j, load(weights.at(i) + j) * dropped(dots, task, i, j));
-  }
+  weigh(dots, task, 0, dots.target, weights, room);
+  for (Index i = 0; dots.keep < 1 && i < dots.target; ++i)
+    for (Index j = 0; j < widths.source; j += LANES)
+      store(weights.at(i) + j, load(weights.at(i) + j) * dropped(dots, task, i, j));
   multiply({weights.numbers, widths.source, 1}, dots.target, dots.source, values, widths.value_size,
            context);
   give<Number>(context, dots.context, batch, head, dots.target, dots.value_size);
@@ -191,7 +200,7 @@ void attend_few(const Dots& dots, Index task, Index first, float* room) {
     });
     for (int i = 0; i < rows; ++i) weights.at(i)[j] = sum(sums[i]);
   }
-  for (int i = 0; i < rows; ++i) weigh_row(dots, task, first + i, weights.at(i), weights.row);
+  weigh(dots, task, first, rows, weights, room);
   over(dots.value_size, [&](Index place, auto count) {
     Vector sums[rows] = {};
     for (Index j = 0; j < dots.source; ++j) {

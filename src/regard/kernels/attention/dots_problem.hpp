@@ -28,5 +28,5 @@ inline Index room_of(const Dots& dots) {
   const Index size = dots.size + MAX_LANES, value_size = dots.value_size + MAX_LANES;
   const Index source = dots.source + MAX_LANES, larger = size > value_size ? size : value_size;
   return (2 * dots.target + dots.source) * size + (dots.source + dots.target) * value_size +
-         larger * source + 2 * dots.target * source;
+         larger * source + (2 * dots.target + 1) * source;
 }

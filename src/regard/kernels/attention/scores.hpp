@@ -227,12 +227,6 @@ __attribute__((noinline)) float with_care(const Asking& asking, const Asked& key
 
 bool is_finite(float number) { return number * 0 == 0; }
 
-/// e^x for x <= 0; 0 if it is below 1e-38.
-inline Vector exponential_below(Vector x) {
-  Vector found = exponential(x > -87.0f ? x : Vector{});
-  return x > -87.0f ? found : x == x ? Vector{} : x;
-}
-
 /// Softmax of scale * scores over the visible keys, written over the scores.
 void softmax(float* scores, const std::uint8_t* mask, float scale, Span span) {
   constexpr float hidden = -__builtin_inff();
@@ -241,14 +235,11 @@ void softmax(float* scores, const std::uint8_t* mask, float scale, Span span) {
   Vector highest = same(hidden);
   for (Index j = span.first; j < span.end; j += LANES)
     highest = larger(highest, load(scores + j, lanes_from(j, span.end), hidden));
-  float top = highest[0];
-  for (int lane = 1; lane < LANES; ++lane)
-    top = highest[lane] > top || highest[lane] != highest[lane] ? highest[lane] : top;
-  if (top == hidden) top = 0;
+  const float found = largest(highest), top = found == hidden ? 0 : found;
   Vector total{};
   for (Index j = span.first; j < span.end; j += LANES) {
     const int count = lanes_from(j, span.end);
-    Vector weights = exponential_below(load(scores + j, count, hidden) - top);
+    Vector weights = power_below(load(scores + j, count, hidden) - top);
     store(scores + j, weights, count);
     total += weights;
   }

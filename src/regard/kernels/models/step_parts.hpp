@@ -78,9 +78,7 @@ void attend_to_positions(const Heads& h, float* weights) {
       highest = larger(highest, visible_scores);
       store(weights + first, visible_scores);
     }
-    float top = -__builtin_inff();
-    for (int lane = 0; lane < LANES; ++lane)
-      if (highest[lane] > top || highest[lane] != highest[lane]) top = highest[lane];
+    const float top = largest(highest);
     const bool has_keys = top != -__builtin_inff();
     for (Index first = 0; has_keys && first < h.count; first += LANES) {
       const Vector power = power_below(load(weights + first) - top);

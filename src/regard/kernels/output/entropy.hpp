@@ -24,9 +24,7 @@ LogOfSum log_of_sum(const Number* logits, Index words, float some) {
     highest = larger(highest, load(logits + v, count, some));
     total += load(logits + v, count);
   });
-  float top = highest[0];
-  for (int lane = 1; lane < LANES; ++lane)
-    if (highest[lane] > top || highest[lane] != highest[lane]) top = highest[lane];
+  const float top = largest(highest);
   over(words, [&](Index v, auto count) {
     powers += power_below(load(logits + v, count, -__builtin_inff()) - top);
   });
