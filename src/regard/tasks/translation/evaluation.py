@@ -77,5 +77,5 @@ def evaluate(
         "ensemble": options.ensemble,
     }
     outputs = scored_outputs(references, texts)
-    slices = worse_slices(translator, outputs)
+    slices = worse_slices(translator, outputs, on_progress=on_progress)
     return Evaluation(len(pairs), scores, outputs, settings, slices=slices)

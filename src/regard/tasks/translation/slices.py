@@ -13,32 +13,43 @@ from regard.metrics.slices import (
     find_slices,
     text_scores,
 )
-from regard.tasks.evaluation import ScoredOutput
+from regard.runs.progress import OnProgress
+from regard.tasks.evaluation import ScoredOutput, parts_of
 from regard.tasks.translation.model import TranslationModel
+from regard.trace import of_kind
 
 MAX_WITH_LINKS = 1000
 """Number of outputs whose attention is computed."""
+SCORED_AT_A_TIME, LINKED_AT_A_TIME = 512, 256
+"""Number of outputs between reports of progress: of their scores, and of their attention."""
 
 
 def worse_slices(
-    translator: TranslationModel, outputs: Sequence[ScoredOutput]
+    translator: TranslationModel,
+    outputs: Sequence[ScoredOutput],
+    *,
+    on_progress: OnProgress | None = None,
 ) -> tuple[Slice, ...]:
     """Return the slices on which translations are worse than elsewhere: by exact match if this is
     the dev score of the run, otherwise by chrF of each output."""
     if len(outputs) < 2 * MIN_OUTPUTS:
         return ()
     is_exact = translator.experiment.training.metric == "exact_match"
-    texts, references = (
-        [output.text for output in outputs],
-        [output.references for output in outputs],
-    )
-    scores = text_scores(texts, references, exact=is_exact)
-    features = features_of(translator, outputs)
-    return find_slices(scores, features, "exact match" if is_exact else "chrF")
+    scores: list[float] = []
+    for part in parts_of(outputs, SCORED_AT_A_TIME, "scoring outputs", on_progress):
+        texts = [output.text for output in part]
+        references = [output.references for output in part]
+        scores.extend(text_scores(texts, references, exact=is_exact))
+    features = features_of(translator, outputs, on_progress=on_progress)
+    metric = "exact match" if is_exact else "chrF"
+    return find_slices(scores, features, metric, on_progress=on_progress)
 
 
 def features_of(
-    translator: TranslationModel, outputs: Sequence[ScoredOutput]
+    translator: TranslationModel,
+    outputs: Sequence[ScoredOutput],
+    *,
+    on_progress: OnProgress | None = None,
 ) -> tuple[Feature, ...]:
     """Return the features of the outputs. Numbers of tokens are those of the source vocabulary, in
     which frequent words and early merges come first; an unknown word comes last. Reordering is
@@ -62,17 +73,27 @@ def features_of(
     if tokenizer.settings.kind in ("bpe", "unigram"):
         features.append(Feature("sources of {} pieces per word", pieces))
     if translator.attends:
-        features.append(Feature("outputs with {} % crossing links", _crossing(translator, outputs)))
+        crossing = _crossing(translator, outputs, on_progress)
+        features.append(Feature("outputs with {} % crossing links", crossing))
     return tuple(features)
 
 
-def _crossing(translator: TranslationModel, outputs: Sequence[ScoredOutput]) -> list[float]:
+def _crossing(
+    translator: TranslationModel, outputs: Sequence[ScoredOutput], on_progress: OnProgress | None
+) -> list[float]:
     """Return the percentage of crossing links of each output. A link goes from a piece to the
-    source position with the largest weight: the mean over the heads of the last layer."""
+    source piece with the largest weight: the mean over the heads of the last layer. END has no
+    links. NaN if there are fewer than two pieces, or no source pieces."""
     pairs = [(output.source, output.text) for output in outputs[:MAX_WITH_LINKS]]
-    percentages = [nan] * len(outputs)
-    for number, forced in enumerate(translator.score(pairs)):
-        if forced.lazy_trace is not None:
-            weights = forced.lazy_trace.full.map().weights[-1].mean(axis=0)
-            percentages[number] = crossing_links(weights.argmax(axis=1).tolist())
-    return percentages
+    data = translator.data
+    rows = slice(-1 if data.target_end else None)
+    columns = slice(-1 if data.source_end else None)
+    percentages: list[float] = []
+    for part in parts_of(pairs, LINKED_AT_A_TIME, "computing attention", on_progress):
+        for forced in translator.score(part):
+            places: list[int] = []
+            if forced.maps:
+                weights = of_kind(forced.maps, "cross")[0].weights[-1].mean(axis=0)[rows, columns]
+                places = weights.argmax(axis=1).tolist() if weights.size else []
+            percentages.append(crossing_links(places))
+    return percentages + [nan] * (len(outputs) - len(pairs))
