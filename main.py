@@ -3,7 +3,7 @@
     python3 main.py --train
     python3 main.py --test --plot
 
-docs/counting.md has the task, the model and what was measured. Help and mistakes come without
+docs/counting.md has the task, the model and the measurements. Help and errors appear without
 loading torch.
 """
 
@@ -208,7 +208,7 @@ def check_mode(command: Command) -> None:
 
 
 def train(command: Command, settings: CountingSettings) -> int:
-    """Train a model and save it. An interruption saves the model as it is."""
+    """Train a model and save it. An interruption saves the current model."""
     import torch
 
     from regard.tasks.counting import counting
@@ -216,13 +216,13 @@ def train(command: Command, settings: CountingSettings) -> int:
     check_ram(settings.training_bytes, "lower batchsize, max_len or hidden")
     seed = command.seed or 0
     model = counting.build_counter(settings, seed)
-    letters = counting.training_letters(settings)
+    sampler = counting.training_letters(settings)
     optimizer = counting.build_optimizer(model, settings)
     generator = torch.Generator().manual_seed(seed)
     counting.check_writable(command.savepath)
     step, status, begun = 0, DONE, time.perf_counter()
     try:
-        for loss in counting.fit(model, letters, optimizer, settings, generator):
+        for loss in counting.fit(model, sampler, optimizer, settings, generator):
             step += 1
             if not math.isfinite(loss):
                 raise UserError(
@@ -239,10 +239,10 @@ def train(command: Command, settings: CountingSettings) -> int:
         raise
     path = counting.save(counting.Counter(model, settings, step), command.savepath)
     if status == INTERRUPTED:
-        print(f"\nInterrupted: the model as it was after {step} steps is in {path}")
+        print(f"\nInterrupted: the model after {step} steps is in {path}")
         return status
     print(f"Trained {step} steps in {time.perf_counter() - begun:.1f} s: {path}\n")
-    print(f"Sequences that are wholly right, of {NUM_FULL:,} fresh ones:")
+    print(f"Accuracy (all counts correct) on {NUM_FULL:,} new sequences of each length:")
     for length in tested_lengths(settings):
         share = counting.accuracy(model, settings, length, NUM_FULL, seed + 1)
         print(f"  length {length}: {share:.2%}", flush=True)
@@ -260,7 +260,7 @@ def progress(counter: Counter, loss: float) -> str:
 
     settings, step = counter.settings, counter.step
     share = accuracy(counter.model, settings, settings.max_len, NUM_QUICK, seed=step)
-    return f"step {step} of {settings.steps}: loss {loss:.4f}, {share:.1%} of fresh sequences right"
+    return f"step {step} of {settings.steps}: loss {loss:.4f}, {share:.1%} of new sequences correct"
 
 
 def tested_lengths(settings: CountingSettings) -> list[int]:
@@ -287,7 +287,7 @@ def test(command: Command) -> int:
         print(f"main.py: warning: {warning}", file=sys.stderr)
     seed = random.randrange(2**32) if command.seed is None else command.seed
     draw = EvenLetters(settings.vocab_size, length)
-    counted = counting.look(counter, draw(1, torch.Generator().manual_seed(seed))[0])
+    counted = counting.count_letters(counter, draw(1, torch.Generator().manual_seed(seed))[0])
     print(report(counted))
     if command.plot:
         plot(counted, command.savepath / "attention.png")
@@ -349,7 +349,7 @@ def plot(counted: CountedLetters, path: Path) -> None:
     try:
         heatmap.save(counted.trace, path)
     except OSError as error:
-        raise UserError(f"cannot write the picture to {path}: {error}") from error
+        raise UserError(f"cannot write the figure to {path}: {error}") from error
     print(f"\nHeatmap: {path}")
     has_screen = sys.platform in ("darwin", "win32") or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")

@@ -1,16 +1,18 @@
-"""Counting letters: the plain loop and ours, beside each other in one run.
+"""Compare a plain training that counts letters with the training of Regard.
 
-The plain loop is the task's formulation in plain PyTorch (nn.Linear, softmax, nn.LayerNorm, Adam as
-it comes, one constant rate), on even random letters. Its batches are drawn by whole tensors, not
-letter by letter in Python, so that its time is that of training. Ours is the same model, batch and
-number of steps, trained as regard.tasks.counting.counting does it. The two take turns.
+The plain training is written in PyTorch with nn.Linear, softmax, nn.LayerNorm, and Adam with the
+default betas and one constant rate. All its letters have equal probability. Its batches are drawn
+as tensors and not letter by letter in Python, so the measured time is that of training. The
+training of Regard has the same model, batch size and number of steps, and uses
+regard.tasks.counting.counting. Plain trainings and those of Regard alternate.
 
     OMP_NUM_THREADS=1 python benchmarks/counting.py --seeds 5
     OMP_NUM_THREADS=1 python benchmarks/counting.py --seeds 5 --ablation
     OMP_NUM_THREADS=1 python benchmarks/counting.py --seeds 5 --answers
 
-The first takes about five minutes, the second leaves out one part of ours at a time. The third
-trains answers and normalisers on ten letters, and tests them on shorter and longer sequences.
+The first command takes about five minutes. The second leaves out one change of Regard's training
+at a time. The third trains answers and normalisers on ten letters, and tests them on shorter and
+longer sequences.
 """
 
 import argparse
@@ -28,17 +30,23 @@ from regard.data.generated.counting import EvenLetters, VariableLength
 from regard.tasks.counting import counting
 from regard.tasks.counting.settings import CountingSettings
 
+DEFAULT_BETAS = (0.9, 0.999)
+"""Adam's betas in PyTorch."""
 Predict = Callable[[Tensor], Tensor]
-"""Sequences of letter numbers to the counts of each letter."""
+"""Function from sequences of letter numbers to the counts of each letter."""
 
 
 @dataclass(frozen=True)
 class Run:
+    """Trained model as a function, and the seconds of its training."""
+
     predict: Predict
     seconds: float
 
 
 class PlainCounter(nn.Module):
+    """Model of docs/counting.md in plain PyTorch: one learned query for each letter."""
+
     def __init__(self, vocab_size: int, max_len: int, hidden: int) -> None:
         super().__init__()
         self.scale = math.sqrt(hidden)
@@ -48,12 +56,14 @@ class PlainCounter(nn.Module):
         self.output = nn.Linear(hidden, max_len + 1)
 
     def forward(self, letters: Tensor) -> Tensor:
+        """Return the logits of all counts for one-hot letters."""
         keys = self.embed(letters)
         weights = torch.softmax(self.query @ keys.transpose(1, 2) / self.scale, dim=-1)
         return self.output(self.norm(self.query + weights @ keys))
 
 
 def plain_batch(settings: CountingSettings) -> tuple[Tensor, Tensor]:
+    """Draw one-hot letters of equal probability, and return them with their counts."""
     shape = settings.batchsize, settings.max_len
     letters = torch.randint(settings.vocab_size + 1, shape)
     if settings.variable_length:
@@ -64,6 +74,7 @@ def plain_batch(settings: CountingSettings) -> tuple[Tensor, Tensor]:
 
 
 def train_plain(settings: CountingSettings, seed: int) -> Run:
+    """Train a `PlainCounter` by Adam with the default betas and a constant rate."""
     torch.manual_seed(seed)
     begun = time.perf_counter()
     model = PlainCounter(settings.vocab_size, settings.max_len, settings.hidden)
@@ -84,14 +95,15 @@ def train_plain(settings: CountingSettings, seed: int) -> Run:
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts in which our training differs from the plain one."""
+    """Parts in which Regard's training differs from the plain training."""
 
     letters: Callable[[CountingSettings], counting.LetterSampler] = counting.training_letters
     optimizer: Callable[[nn.Module, float], counting.Adam] = counting.two_rates
     schedule: Callable[[float], float] = counting.settle
 
 
-def train_ours(settings: CountingSettings, seed: int, parts: Parts | None = None) -> Run:
+def train_regard(settings: CountingSettings, seed: int, parts: Parts | None = None) -> Run:
+    """Train a model of Regard, with other parts if they are given."""
     parts = parts or Parts()
     begun = time.perf_counter()
     model = counting.build_counter(settings, seed)
@@ -100,8 +112,8 @@ def train_ours(settings: CountingSettings, seed: int, parts: Parts | None = None
         optimizer = counting.build_optimizer(model, settings)
     else:
         optimizer = parts.optimizer(model, settings.lr)
-    drawing = parts.letters(settings)
-    for _ in counting.fit(model, drawing, optimizer, settings, generator, parts.schedule):
+    sampler = parts.letters(settings)
+    for _ in counting.fit(model, sampler, optimizer, settings, generator, parts.schedule):
         pass
     seconds = time.perf_counter() - begun
 
@@ -113,84 +125,96 @@ def train_ours(settings: CountingSettings, seed: int, parts: Parts | None = None
 
 
 @torch.no_grad()
-def share_right(predict: Predict, settings: CountingSettings, length: int, num: int) -> float:
-    """Percent of even random sequences whose counts are all right. With variable lengths they are
-    filled up with blanks, for both."""
+def accuracy(predict: Predict, settings: CountingSettings, length: int, num: int) -> float:
+    """Return the percentage of `num` random sequences whose counts are all correct. Letters have
+    equal probability. Models of variable lengths get sequences that are padded with blanks."""
     generator = torch.Generator().manual_seed(length)
     letters = torch.randint(settings.vocab_size + 1, (num, length), generator=generator)
-    wanted = F.one_hot(letters, settings.vocab_size + 1).sum(dim=1)[:, 1:]
+    counts = F.one_hot(letters, settings.vocab_size + 1).sum(dim=1)[:, 1:]
     if settings.variable_length:
         letters = F.pad(letters, (0, settings.max_len - length))
-    return 100 * (predict(letters) == wanted).all(dim=1).double().mean().item()
+    return 100 * (predict(letters) == counts).all(dim=1).double().mean().item()
 
 
-def take_turns(settings: CountingSettings, seeds: range) -> tuple[list[Run], list[Run]]:
-    plain, ours = [], []
+def train_alternately(settings: CountingSettings, seeds: range) -> tuple[list[Run], list[Run]]:
+    """Train both models with each seed. The plain training is the first for even seeds and the
+    second for odd seeds, so the order does not favour either time."""
+    plain: list[Run] = []
+    regard: list[Run] = []
+    trainings = [(train_plain, plain), (train_regard, regard)]
     for seed in seeds:
-        turns = [lambda s: plain.append(train_plain(settings, s)),
-                 lambda s: ours.append(train_ours(settings, s))]  # fmt: skip
-        for turn in turns if seed % 2 == 0 else reversed(turns):
-            turn(seed)
-        print(f"seed {seed}: plain {plain[-1].seconds:.2f} s, ours {ours[-1].seconds:.2f} s")
-    return plain, ours
+        for train, runs in trainings if seed % 2 == 0 else reversed(trainings):
+            runs.append(train(settings, seed))
+        print(f"seed {seed}: plain {plain[-1].seconds:.2f} s, Regard {regard[-1].seconds:.2f} s")
+    return plain, regard
 
 
 def compare(settings: CountingSettings, lengths: list[int], seeds: range, num: int) -> None:
-    plain, ours = take_turns(settings, seeds)
-    print(f"\n{'length':>8} {'plain: mean (worst)':>22} {'ours: mean (worst)':>22}")
+    """Print the accuracy of both trainings at each length, and their times."""
+    plain, regard = train_alternately(settings, seeds)
+    print(f"\n{'length':>8} {'plain: mean (worst)':>22} {'Regard: mean (worst)':>22}")
     for length in lengths:
         accuracies = [
-            [share_right(run.predict, settings, length, num) for run in runs]
-            for runs in (plain, ours)
+            [accuracy(run.predict, settings, length, num) for run in runs]
+            for runs in (plain, regard)
         ]
-        cells = [f"{mean(each):.2f} % ({min(each):.2f} %)" for each in accuracies]
+        cells = [f"{mean(values):.2f} % ({min(values):.2f} %)" for values in accuracies]
         print(f"{length:>8} {cells[0]:>22} {cells[1]:>22}", flush=True)
-    for name, middle in (("mean", mean), ("median", median)):
-        cells = [f"{middle(run.seconds for run in runs):.2f} s" for runs in (plain, ours)]
+    for name, average in (("mean", mean), ("median", median)):
+        cells = [f"{average(run.seconds for run in runs):.2f} s" for runs in (plain, regard)]
         print(f"{name:>8} {cells[0]:>22} {cells[1]:>22}")
     print(flush=True)
 
 
 def even_letters(settings: CountingSettings) -> counting.LetterSampler:
+    """Return a sampler of letters with equal probability."""
     letters = EvenLetters(settings.vocab_size, settings.max_len)
     return VariableLength(letters) if settings.variable_length else letters
 
 
 def one_rate(model: nn.Module, lr: float) -> counting.Adam:
+    """Return the optimiser with one rate for all parameters, and Regard's betas."""
     return counting.Adam([(list(model.parameters()), lr)], counting.BETAS)
 
 
-def common_betas(model: nn.Module, lr: float) -> counting.Adam:
-    return counting.Adam(counting.two_rates(model, lr).groups, (0.9, 0.999))
+def default_betas(model: nn.Module, lr: float) -> counting.Adam:
+    """Return the optimiser with Regard's two rates, and Adam's default betas."""
+    return counting.Adam(counting.two_rates(model, lr).groups, DEFAULT_BETAS)
 
 
-def as_it_comes(model: nn.Module, lr: float) -> counting.Adam:
-    return counting.Adam([(list(model.parameters()), lr)], (0.9, 0.999))
+def default_adam(model: nn.Module, lr: float) -> counting.Adam:
+    """Return the optimiser with one rate for all parameters, and Adam's default betas."""
+    return counting.Adam([(list(model.parameters()), lr)], DEFAULT_BETAS)
 
 
 def constant(progress: float) -> float:
+    """Return the factor of a constant learning rate."""
     del progress
     return 1.0
 
 
 ABLATIONS = {
-    "ours": Parts(),
-    "even letters": Parts(letters=even_letters),
-    "one rate": Parts(optimizer=one_rate),
-    "betas 0.9, 0.999": Parts(optimizer=common_betas),
-    "constant rates": Parts(schedule=constant),
-    "all four": Parts(even_letters, as_it_comes, constant),
+    "nothing": Parts(),
+    "uneven letter frequencies": Parts(letters=even_letters),
+    "two learning rates": Parts(optimizer=one_rate),
+    "learning-rate decay": Parts(schedule=constant),
+    "lower betas": Parts(optimizer=default_betas),
+    "all four": Parts(even_letters, default_adam, constant),
 }
+"""Parts of Regard's training without each change. The keys are those of docs/counting.md."""
 
 
 def ablate(settings: CountingSettings, seeds: range, num: int) -> None:
-    """Mean over seeds of the least accurate length, and the worst seed's."""
+    """Print the accuracy without each change, at the length with the lowest accuracy: the mean over
+    seeds, and the worst seed."""
     lengths = range(1 if settings.variable_length else settings.max_len, settings.max_len + 1)
-    print(f"\n{'without':>18} {'mean':>10} {'worst':>10}    (variable: {settings.variable_length})")
+    print(
+        f"\n{'left out':>26} {'mean':>10} {'worst':>10}    (variable: {settings.variable_length})"
+    )
     for name, parts in ABLATIONS.items():
-        runs = [train_ours(settings, seed, parts) for seed in seeds]
-        minima = [min(share_right(r.predict, settings, n, num) for n in lengths) for r in runs]
-        print(f"{name:>18} {mean(minima):>8.2f} % {min(minima):>8.2f} %", flush=True)
+        runs = [train_regard(settings, seed, parts) for seed in seeds]
+        minima = [min(accuracy(r.predict, settings, n, num) for n in lengths) for r in runs]
+        print(f"{name:>26} {mean(minima):>8.2f} % {min(minima):>8.2f} %", flush=True)
 
 
 ANSWERS = (
@@ -203,15 +227,16 @@ ANSWERS = (
 
 
 def compare_answers(settings: CountingSettings, seeds: range, num: int) -> None:
-    """Mean and worst share of right sequences, over seeds, for each length."""
+    """Print the accuracy of each answer and normaliser at each length: the mean over seeds, and the
+    worst seed."""
     lengths = [5, 10, 20, 100]
     print(f"{'answer':>8} {'normaliser':>15}" + "".join(f"{length:>22}" for length in lengths))
     for answer, normaliser in ANSWERS:
-        chosen = replace(settings, answer=answer, normaliser=normaliser)
-        runs = [train_ours(chosen, seed) for seed in seeds]
+        variant = replace(settings, answer=answer, normaliser=normaliser)
+        runs = [train_regard(variant, seed) for seed in seeds]
         cells = []
         for length in lengths:
-            percentages = [share_right(run.predict, chosen, length, num) for run in runs]
+            percentages = [accuracy(run.predict, variant, length, num) for run in runs]
             cells.append(f"{mean(percentages):.2f} % ({min(percentages):.2f} %)")
         print(
             f"{answer:>8} {normaliser:>15}" + "".join(f"{cell:>22}" for cell in cells), flush=True
@@ -219,11 +244,14 @@ def compare_answers(settings: CountingSettings, seeds: range, num: int) -> None:
 
 
 def main() -> None:
+    """Run the comparison that the command line selects."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--sequences", type=int, default=10_000, help="fresh ones of each length")
-    parser.add_argument("--ablation", action="store_true", help="leave out one part at a time")
+    parser.add_argument(
+        "--sequences", type=int, default=10_000, help="number of test sequences of each length"
+    )
+    parser.add_argument("--ablation", action="store_true", help="leave out one change at a time")
     parser.add_argument("--answers", action="store_true", help="compare answers and normalisers")
     options = parser.parse_args()
     fixed, seeds = CountingSettings(steps=options.steps), range(options.seeds)
@@ -232,7 +260,7 @@ def main() -> None:
 
     warm_up = replace(fixed, steps=50)  # torch loads parts of itself at the first use
     train_plain(warm_up, 0)
-    train_ours(warm_up, 0)
+    train_regard(warm_up, 0)
     if options.answers:
         compare_answers(fixed, range(1, options.seeds + 1), options.sequences)
         return
@@ -240,11 +268,12 @@ def main() -> None:
         for settings in (fixed, variable):
             ablate(settings, seeds, options.sequences)
         return
-    print(f"Trained on {fixed.max_len} letters: shares of sequences that are wholly right")
+    print("Percentage of sequences whose counts are all correct")
+    print(f"Trained on {fixed.max_len} letters")
     compare(fixed, [5, 10, 20], seeds, options.sequences)
-    print("Trained on 1 to 10 letters, filled up with blanks")
+    print("Trained on 1 to 10 letters, padded with blanks")
     compare(variable, list(range(1, 11)), seeds, options.sequences)
-    print("The same; ours has separate values")
+    print("Trained on 1 to 10 letters, padded with blanks; Regard has separate values")
     compare(separate, list(range(1, 11)), seeds, options.sequences)
 
 

@@ -176,9 +176,9 @@ def test_plot_writes_a_file_and_opens_it_on_a_screen(say, folder, monkeypatch, s
     assert result.status == 0, result.err
     printed, _, named = result.out.rpartition("\nHeatmap: ")
     read(printed)
-    picture = Path(named.strip())
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert shown == ([picture.as_uri()] if screen else [])
+    figure = Path(named.strip())
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    assert shown == ([figure.as_uri()] if screen else [])
 
 
 def test_options_may_repeat_the_settings_of_the_model(say, folder) -> None:
@@ -315,7 +315,7 @@ def test_an_interrupted_training_saves_its_model(say, tmp_path) -> None:
         training.send_signal(signal.SIGINT)
         printed, _ = training.communicate(timeout=300)
     assert training.returncode == 130
-    steps = re.search(r"Interrupted: the model as it was after (\d+) steps is in (.*)", printed)
+    steps = re.search(r"Interrupted: the model after (\d+) steps is in (.*)", printed)
     assert steps
     assert Path(steps[2]).is_file()
     result = say("--test", f"--savepath={tmp_path}")

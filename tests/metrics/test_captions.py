@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from itertools import combinations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from regard.metrics.captions import CiderD, bleu, cider_d, rouge_l, score_captions, words
 
@@ -21,6 +24,48 @@ REFERENCES = [
 def test_words_are_lower_cased_and_without_punctuation():
     assert words("A dog's  Ball, 2 (big)!") == ["a", "dog's", "ball", "2", "big"]
     assert words("a T-shirt that won't_fit") == ["a", "t", "shirt", "that", "won't_fit"]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "\u0939\u093f\u0928\u094d\u0926\u0940",  # Hindi: hindi, with vowel signs and a virama
+        "\u0e17\u0e35\u0e48\u0e19\u0e35\u0e48",  # Thai: here, with vowels and tones
+        "\u0643\u064e\u0644\u0652\u0628\u064c",  # Arabic: dog, with vowel marks
+        "cafe\u0301s",  # French: cafés, with a decomposed é
+        "\u0645\u06cc\u200c\u0631\u0648\u062f",  # Persian: goes, with a zero-width non-joiner
+        "\u0d36\u0d4d\u0d30\u0d40",  # Malayalam: a conjunct with a vowel sign
+        "\u0dc1\u0dca\u200d\u0dbb\u0dd3",  # Sinhala: a conjunct with a zero-width joiner
+        "\u09b0\u200d\u09cd\u09af\u09be\u09ac",  # Bengali: a mark after a zero-width joiner
+    ],
+)
+def test_a_word_contains_its_combining_marks(word):
+    assert words(word) == [word]
+    assert words(f"a {word}, ({word})!") == ["a", word, word]
+
+
+def test_captions_that_differ_in_vowel_signs_have_different_words():
+    heart, lentils = "\u0926\u093f\u0932", "\u0926\u093e\u0932"
+    assert words(heart) != words(lentils)
+    assert bleu([heart], [[lentils]], 1).value == 0
+    assert rouge_l([heart], [[lentils]]).value == 0
+    assert bleu([heart], [[heart]], 1).value == pytest.approx(100)
+
+
+def test_marks_and_joiners_are_no_words():
+    """A combining mark alone, the selector of an emoji and the joiners between emoji."""
+    assert words("a \u0301 b \u200d c\u200c") == ["a", "b", "c"]
+    assert words("2\ufe0f\u20e3 dogs \u2764\ufe0f \U0001f469\u200d\U0001f680") == ["2", "dogs"]
+    assert words("\u2139\ufe0f info") == ["\u2139", "info"]
+
+
+LETTERS = st.characters(exclude_categories=["Mn", "Mc", "Cs"], exclude_characters="\u200c\u200dİ")
+"""Characters but marks and joiners; lower case adds a mark to the last one."""
+
+
+@given(st.text(LETTERS | st.sampled_from("aé1_'’ -")))
+def test_words_without_marks_are_runs_of_letters_digits_and_underscores(text):
+    assert words(text) == re.findall(r"\w+(?:['’]\w+)*", text.lower())
 
 
 def test_bleu_of_each_order():
@@ -149,6 +194,24 @@ def test_a_perfect_caption_scores_ten_and_words_of_every_image_score_zero():
 def test_all_caption_scores_are_returned():
     names = [score.name for score in score_captions(HYPOTHESES, REFERENCES)]
     assert names == ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr-D"]
+
+
+@pytest.mark.parametrize("score", [score_captions, bleu, rouge_l, cider_d])
+def test_captions_without_a_list_of_references_are_rejected(score):
+    for references in (["a dog"], [[]]):
+        with pytest.raises(ValueError, match=r"^references\[0\]: expected a list of one or more"):
+            score(["a dog"], references)
+    with pytest.raises(ValueError, match=r"^references: expected a list for each of the 1"):
+        score(["a dog"], [])
+    with pytest.raises(ValueError, match=r"^hypotheses: expected at least one text"):
+        score([], [])
+
+
+@pytest.mark.parametrize("references", [[], "a dog"])
+def test_one_caption_without_a_list_of_references_is_rejected(references):
+    scorer = CiderD([["a dog"], ["a cat"]])
+    with pytest.raises(ValueError, match=r"^references: expected a list of one or more texts, got"):
+        scorer.score("a dog", references)
 
 
 def test_one_caption_is_scored_with_the_frequencies_of_all():

@@ -87,9 +87,9 @@ def test_a_used_counting_model_is_copied_and_pickled():
     model = counting.build_counter(settings, 0).eval()
     counter = counting.Counter(model, settings, 1)
     letters = torch.tensor([1, 2, 3, 1, 1, 2, 3, 1, 0, 0])
-    expected = counting.look(counter, letters).counts
+    expected = counting.count_letters(counter, letters).counts
     for other in (copy.deepcopy(counter), pickle.loads(pickle.dumps(counter))):
-        assert counting.look(other, letters).counts == expected
+        assert counting.count_letters(other, letters).counts == expected
 
 
 def test_threads_share_a_model(folders):

@@ -104,12 +104,10 @@ def plain_attention(
     of every fast path is the same, to rounding."""
     scores = attention.scores(queries, prepared, values, mask, need_weights=need_weights)
     weights = attention.normaliser(scores, mask)
-    return weighted_mean(
-        weights, scores, values, mask, attention.dropout, need_weights=need_weights
-    )
+    return weighted_sum(weights, scores, values, mask, attention.dropout, need_weights=need_weights)
 
 
-def weighted_mean(
+def weighted_sum(
     weights: Float[Tensor, "*batch target source"],
     scores: Float[Tensor, "*batch target source"],
     values: Float[Tensor, "*#batch source value"],
@@ -118,8 +116,8 @@ def weighted_mean(
     *,
     need_weights: bool,
 ) -> AttentionOutput:
-    """Return the mean of the values, weighted after dropout. The output has weights and scores with
-    `need_weights` only."""
+    """Return the sum of the values, multiplied by their weights after dropout. The output has
+    weights and scores with `need_weights` only."""
     has_effect = dropout.training or not is_exactly(dropout, nn.Dropout)
     context = mix(dropout(weights) if has_effect else weights, values, mask)
     return AttentionOutput(context, weights, scores) if need_weights else AttentionOutput(context)

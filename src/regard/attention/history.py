@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from regard.attention.attend import AttentionOutput, Mask, weighted_mean
+from regard.attention.attend import AttentionOutput, Mask, weighted_sum
 from regard.attention.checks import check_inputs
 from regard.attention.hidden import by_position, precise_scores
 from regard.attention.masks import mask_tensor
@@ -171,7 +171,7 @@ class HistoryAttention(nn.Module):
         before = state.to(queries.dtype)
         scores = precise_scores(lambda keys: self.score(queries, keys, before), prepared, visible)
         weights = self.normaliser(scores, visible)
-        output = weighted_mean(
+        output = weighted_sum(
             weights, scores, values, visible, self.dropout, need_weights=need_weights
         )
         return replace(output, state=self.score.history.update(state.to(weights.dtype), weights))

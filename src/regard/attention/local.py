@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from regard.attention.attend import AttentionOutput, Mask, attention_scores, weighted_mean
+from regard.attention.attend import AttentionOutput, Mask, attention_scores, weighted_sum
 from regard.attention.checks import (
     batch_of,
     check_input,
@@ -173,7 +173,7 @@ class LocalAttention(nn.Module):
         weights = self.normaliser(scores, visible)
         if window.factors is not None:
             weights = weights * window.factors.to(weights.dtype)
-        output = weighted_mean(
+        output = weighted_sum(
             weights, scores, values, visible, self.dropout, need_weights=need_weights
         )
         return output if state is None else replace(output, state=state + 1)

@@ -2,7 +2,8 @@
 
     BLEU-1 .. BLEU-4    Papineni et al. 2002, on lower-cased words without punctuation
     ROUGE-L             Lin 2004, section 2: longest common subsequence, recall weighted more
-    CIDEr-D             Vedantam et al. 2015, section 4: n-grams weighted by tf-idf
+    CIDEr-D             Vedantam et al. 2015, section 4: n-grams weighted by tf-idf; section 6:
+                        clipped counts, Gaussian over the difference in length, factor of ten
 
 The formulas equal those of COCO's scorer; the words differ (see `words`). METEOR is missing because
 it needs Java or a download of word lists.
@@ -12,34 +13,44 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
 from regard.metrics.metric import Metric, MetricScore
 from regard.metrics.text import (
+    LONGEST,
     TEXT_METRICS,
+    Grams,
     References,
     TextFunction,
     check,
     corpus_score,
+    count_grams,
     num_references,
 )
 
 BETA = 1.2
 """Weight of recall against precision in ROUGE-L."""
-LONGEST = 4
-"""Number of words in the longest n-grams."""
 WIDTH = 6.0
 """Standard deviation of the Gaussian over differences in length in CIDEr-D."""
 NUM_CACHED = 1024
 """Number of captions whose vectors CIDEr-D caches: in training, the captions of an image are
 references of all its samples."""
-Grams = Counter[tuple[str, ...]]
+MARK = "\u0300"
+"""Combining mark that replaces all combining marks in a search for words."""
+WORD = re.compile(rf"\w[\w{MARK}]*(?:['’]\w[\w{MARK}]*|[\u200c\u200d]+[\w{MARK}]+)*")
+"""Word of a text whose combining marks are replaced. U+200C and U+200D are the zero-width
+non-joiner and the zero-width joiner."""
+EMOJI_SELECTORS = "\ufe0e\ufe0f"
+"""Characters of the category Mn that select the shape of an emoji or a symbol."""
 
 
 def score_captions(hypotheses: Sequence[str], references: References) -> tuple[MetricScore, ...]:
-    """Return BLEU-1 to BLEU-4, ROUGE-L and CIDEr-D. ValueError if there are no hypotheses."""
+    """Return BLEU-1 to BLEU-4, ROUGE-L and CIDEr-D.
+
+    ValueError unless there are hypotheses, each with one or more references."""
     check(hypotheses, references)
     return (
         *(bleu(hypotheses, references, order) for order in range(1, LONGEST + 1)),
@@ -52,8 +63,19 @@ def words(text: str) -> list[str]:
     """Return the lower-cased words and numbers of a text, without punctuation.
 
     A word is a run of letters, digits and underscores, which may contain apostrophes: "t-shirt" is
-    two words and "man's" is one. The PTB tokenizer of COCO's scorer splits both differently."""
-    return re.findall(r"\w+(?:['’]\w+)*", text.lower())
+    two words and "man's" is one. The PTB tokenizer of COCO's scorer splits both differently. A word
+    contains the combining marks of its letters, such as the vowel signs of Hindi, and the
+    zero-width joiners and non-joiners between its letters. Thai has no spaces between words, so a
+    run of Thai letters is one word."""
+    text = text.lower()
+    letters = text if text.isascii() else "".join(map(_replace_mark, text))
+    return [text[word.start() : word.end()] for word in WORD.finditer(letters)]
+
+
+def _replace_mark(letter: str) -> str:
+    """Return MARK for a combining mark that is a part of words, and any other character itself."""
+    is_mark = unicodedata.category(letter) in ("Mn", "Mc") and letter not in EMOJI_SELECTORS
+    return MARK if is_mark else letter
 
 
 def bleu(
@@ -64,10 +86,13 @@ def bleu(
     lowercase: bool = False,
 ) -> MetricScore:
     """Return corpus BLEU with n-grams up to this order, by sacrebleu, without smoothing. Captions
-    are compared in lower case, so `lowercase` changes nothing."""
+    are compared in lower case, so `lowercase` changes nothing.
+
+    ValueError unless there are hypotheses, each with one or more references."""
     del lowercase
     from sacrebleu.metrics.bleu import BLEU
 
+    check(hypotheses, references)
     metric = BLEU(tokenize="none", max_ngram_order=order, smooth_method="none", force=True)
     targets = [[" ".join(words(text)) for text in alternatives] for alternatives in references]
     outputs = [" ".join(words(text)) for text in hypotheses]
@@ -77,7 +102,9 @@ def bleu(
 
 def rouge_l(hypotheses: Sequence[str], references: References) -> MetricScore:
     """Return the mean of ROUGE-L over images. An image takes the best precision and the best recall
-    of any of its references."""
+    of any of its references.
+
+    ValueError unless there are hypotheses, each with one or more references."""
     check(hypotheses, references)
     total = 0.0
     for hypothesis, alternatives in zip(hypotheses, references, strict=True):
@@ -98,7 +125,9 @@ def cider_d(
     """Return CIDEr-D in per cent: ten times the mean cosine of tf-idf vectors of n-grams, n from 1
     to 4, with counts clipped to those of the reference and a Gaussian over the difference in
     length. The document frequencies come from the references of these images, so the score of a
-    few images says little. Captions are compared in lower case, so `lowercase` changes nothing."""
+    few images says little. Captions are compared in lower case, so `lowercase` changes nothing.
+
+    ValueError unless there are hypotheses, each with one or more references."""
     del lowercase
     check(hypotheses, references)
     scorer = CiderD(references)
@@ -113,12 +142,19 @@ class CiderD:
         """`references` are the captions of each image."""
         self._num_images: Counter[tuple[str, ...]] = Counter()
         for alternatives in references:
-            self._num_images.update({gram for text in alternatives for gram in _grams(words(text))})
+            self._num_images.update(
+                {gram for text in alternatives for gram in count_grams(words(text))}
+            )
         self._log_images = math.log(max(len(references), 1))
         self._vector = lru_cache(NUM_CACHED)(self._vector_of)
 
     def score(self, hypothesis: str, references: Sequence[str]) -> float:
-        """Return the score of one caption, 10 for a caption that equals its only reference."""
+        """Return the score of one caption, 10 for a caption that equals its only reference.
+        ValueError unless there is a list of one or more references."""
+        if isinstance(references, str) or not references:
+            raise ValueError(
+                f"references: expected a list of one or more texts, got {references!r}"
+            )
         output, num_words = self._vector(hypothesis)
         targets = map(self._vector, references)
         similarities = [
@@ -128,7 +164,7 @@ class CiderD:
 
     def _vector_of(self, text: str) -> tuple[list[dict[tuple[str, ...], float]], int]:
         """Return the weighted n-grams of a caption, for each n, and its number of words."""
-        grams = _grams(words(text))
+        grams = count_grams(words(text))
         return self._weigh(grams), _length(grams)
 
     def _weigh(self, grams: Grams) -> list[dict[tuple[str, ...], float]]:
@@ -163,14 +199,6 @@ def _similarity(
         if norms:
             total += dot / norms * math.exp(-(length_difference**2) / (2 * WIDTH**2))
     return total / LONGEST
-
-
-def _grams(words: Sequence[str]) -> Grams:
-    return Counter(
-        tuple(words[first : first + size])
-        for size in range(1, LONGEST + 1)
-        for first in range(len(words) - size + 1)
-    )
 
 
 def _length(grams: Grams) -> int:

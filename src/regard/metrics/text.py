@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 References = Sequence[Sequence[str]]
 """One or more reference texts for each hypothesis."""
+LONGEST = 4
+"""Number of words in the longest n-grams."""
+Grams = Counter[tuple[str, ...]]
+"""Number of occurrences of each n-gram."""
 
 
 class TextFunction(Protocol):
@@ -34,7 +38,9 @@ def bleu(
     tokenized: bool = False,
 ) -> MetricScore:
     """Return corpus BLEU (Papineni et al. 2002). `tokenized` texts are split at spaces, other texts
-    by sacrebleu's 13a."""
+    by sacrebleu's 13a.
+
+    ValueError unless there are hypotheses, each with one or more references."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(lowercase=lowercase, tokenize="none" if tokenized else "13a", force=True)
@@ -45,7 +51,9 @@ def chrf(
     hypotheses: Sequence[str], references: References, *, lowercase: bool = False
 ) -> MetricScore:
     """Return chrF (Popović 2015). It compares characters, so it needs no tokenizer and suits every
-    language."""
+    language.
+
+    ValueError unless there are hypotheses, each with one or more references."""
     from sacrebleu.metrics.chrf import CHRF
 
     return _score("chrF", CHRF(lowercase=lowercase), hypotheses, references)
@@ -57,7 +65,9 @@ def ter(
     """Return the translation edit rate (Snover et al. 2006) over words between spaces. Lower is
     better.
 
-    Case counts unless `lowercase` is set; the command `sacrebleu` ignores case by default."""
+    Case counts unless `lowercase` is set; the command `sacrebleu` ignores case by default.
+
+    ValueError unless there are hypotheses, each with one or more references."""
     from sacrebleu.metrics.ter import TER
 
     return _score("TER", TER(case_sensitive=not lowercase), hypotheses, references)
@@ -66,7 +76,7 @@ def ter(
 def sentence_gleu(hypothesis: Sequence[str], reference: Sequence[str]) -> float:
     """Return GLEU (Wu et al. 2016, section 5), from 0 to 1: the smaller of precision and recall of
     all n-grams together, n from 1 to 4. Two empty texts have the score 1."""
-    output, target = (_counts_of_grams(words) for words in (hypothesis, reference))
+    output, target = (count_grams(words) for words in (hypothesis, reference))
     longest = max(output.total(), target.total())
     return (output & target).total() / longest if longest else 1.0
 
@@ -79,11 +89,11 @@ def gleu_words(text: str) -> list[str]:
     return words
 
 
-def _counts_of_grams(words: Sequence[str]) -> Counter[tuple[str, ...]]:
-    sizes = range(1, 5)
+def count_grams(words: Sequence[str]) -> Grams:
+    """Return the counts of all n-grams of a text, n from 1 to `LONGEST`."""
     return Counter(
         tuple(words[first : first + size])
-        for size in sizes
+        for size in range(1, LONGEST + 1)
         for first in range(len(words) - size + 1)
     )
 
@@ -92,7 +102,9 @@ def exact_match(
     hypotheses: Sequence[str], references: References, *, lowercase: bool = False
 ) -> MetricScore:
     """Return the percentage of hypotheses that equal one of their references. Differences in white
-    space are ignored."""
+    space are ignored.
+
+    ValueError unless there are hypotheses, each with one or more references."""
     check(hypotheses, references)
 
     def normalised(text: str) -> str:
@@ -121,8 +133,9 @@ def score_texts(
     lowercase: bool = False,
     tokenized: bool = False,
 ) -> tuple[MetricScore, ...]:
-    """Return the score of every metric in `TEXT_METRICS`, in that order. ValueError if there are no
-    hypotheses."""
+    """Return the score of every metric in `TEXT_METRICS`, in that order.
+
+    ValueError unless there are hypotheses, each with one or more references."""
     functions: dict[str, TextFunction] = {metric.name: metric.compute for metric in TEXT_METRICS}
     functions["bleu"] = partial(bleu, tokenized=tokenized)
     return tuple(
@@ -140,7 +153,9 @@ def _score(
 def corpus_score(
     metric: SacrebleuMetric, hypotheses: Sequence[str], references: References
 ) -> float:
-    """Return the corpus score of a sacrebleu metric. ValueError if there are no hypotheses."""
+    """Return the corpus score of a sacrebleu metric.
+
+    ValueError unless there are hypotheses, each with one or more references."""
     check(hypotheses, references)
     # sacrebleu takes the first references of all hypotheses, then all second ones, and so on.
     streams: list[list[Any]] = [list(stream) for stream in zip_longest(*references)]

@@ -76,7 +76,7 @@ class LastStateHeadQuery(nn.Module):
 
 
 class AttentionPool(nn.Module):
-    """Attention of one query to the source: a weighted mean of the values."""
+    """Attention of one query to the source: a weighted sum of the values."""
 
     def __init__(self, query: LearnedHeadQuery | LastStateHeadQuery, attention: Attention) -> None:
         super().__init__()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+from regard.attention import ScaledSoftmax, Sigmoid, Softmax
 from regard.data.generated.scenes import Scene, claims
 from regard.tasks.captioning.scene_scores import SceneScores, attention_inside
 
@@ -23,6 +25,23 @@ def test_uniform_attention_scores_one():
     text = "a large red circle at the top left and a small blue square in the centre"
     for claim in claims(text):
         assert attention_inside(claim, *even(text)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("normaliser", [Softmax(), ScaledSoftmax(), Sigmoid()])
+def test_uniform_attention_scores_one_whatever_its_sum(normaliser):
+    """Scores of zero for 16 cells: the weights sum to 1, 16 and 8."""
+    (claim,) = claims(TEXT)
+    weights = normaliser(torch.zeros(10, 16), None).numpy()
+    assert attention_inside(claim, weights, range(10)) == pytest.approx(1)
+
+
+def test_rows_have_equal_weight_whatever_their_sum():
+    weights, words = even(TEXT)
+    weights[3] = 0
+    weights[3, 0] = 0.1  # the top left corner, outside the box
+    weights[4] *= 50
+    (claim,) = claims(TEXT)
+    assert attention_inside(claim, weights, words) == pytest.approx(2 / 3)
 
 
 def test_only_words_of_size_colour_and_kind_are_scored():

@@ -21,9 +21,9 @@ from regard.tasks.counting.counting import (
     build_counter,
     build_optimizer,
     check_writable,
+    count_letters,
     fit,
     load,
-    look,
     model_file,
     predicted_counts,
     save,
@@ -64,7 +64,7 @@ def test_a_model_that_returns_numbers_is_saved_with_its_settings(
     again = load(save(counter, tmp_path).parent)
     assert again.settings == counter.settings
     letters = torch.tensor(to_numbers("ABBABA AB"))
-    assert look(again, letters).counts == look(counter, letters).counts
+    assert count_letters(again, letters).counts == count_letters(counter, letters).counts
 
 
 def test_predicted_numbers_are_rounded_and_not_negative() -> None:
@@ -159,7 +159,7 @@ def test_accuracy_requires_every_count_to_be_right() -> None:
 
 def test_a_counted_sequence_has_letters_counts_and_weights() -> None:
     counter = trained(SMALL)
-    counted = look(counter, torch.tensor(to_numbers("A B")))
+    counted = count_letters(counter, torch.tensor(to_numbers("A B")))
     assert counted.text == "A B"
     assert counted.trace.source.pieces == ("A", " ", "B")
     assert counted.trace.target.pieces == tuple(

@@ -83,7 +83,11 @@ def attention_inside(
     claim: Claim, weights: Float[np.ndarray, "piece cell"], words: Sequence[int]
 ) -> float:
     """Return the share of attention in a shape's box while its size, colour and kind are generated,
-    over the box's share of the image."""
+    over the box's share of the image.
+
+    Rows are first divided by their sum; a row of zeros has no attention in the box."""
     inside = claim.shape.inside(math.isqrt(weights.shape[1]))
-    describes = np.isin(words, claim.words)
-    return float((weights[describes] @ inside).mean() / inside.mean())
+    rows = weights[np.isin(words, claim.words)].astype(np.float64)
+    totals = rows.sum(axis=1)
+    fractions = np.divide(rows @ inside, totals, out=np.zeros_like(totals), where=totals != 0)
+    return float(fractions.mean() / inside.mean())

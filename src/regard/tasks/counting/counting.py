@@ -1,11 +1,14 @@
 """The counting task: build, train, save, test, and return attention.
 
-Three parts differ from a usual training loop. benchmarks/counting.py measures each by leaving it
+Four parts differ from a usual training loop. benchmarks/counting.py measures each by leaving it
 out:
 
-    data       letters have uneven probabilities, so that all counts occur in training
-    rates      the rate of layer norm and output is ten times that of queries, keys and values
-    settling   the rate falls to zero over the last fifth of the steps, with Adam's betas at 0.95
+    uneven letter frequencies   letters have uneven probabilities, so that all counts occur in
+                                training
+    two learning rates          the rate of layer norm and output is ten times that of queries, keys
+                                and values
+    learning-rate decay         the rates decay linearly to zero over the last fifth of the steps
+    lower betas                 Adam's betas are 0.95 and 0.95
 """
 
 from __future__ import annotations
@@ -24,7 +27,6 @@ from torch import nn
 from torch.nn import functional as F
 from torch.optim.adam import adam
 
-from regard import trace
 from regard.attention import Attention, ScaledDot
 from regard.building.attention import build_normaliser
 from regard.data.generated.counting import (
@@ -46,7 +48,7 @@ from regard.models.memory import first_and_last
 from regard.recipes.upgrade import upgrade_tensor_name
 from regard.shapes import Float, Int, Tensor
 from regard.tasks.counting.settings import BATCHES_AHEAD, CountingSettings
-from regard.trace import AttentionMap, Trace
+from regard.trace import AttentionMap, TokenSequence, Trace
 
 HEAD_RATE = 10
 BETAS = (0.95, 0.95)
@@ -108,9 +110,9 @@ class Adam:
     ) -> None:
         self.groups = groups
         self.betas = betas
-        self.parameters = [each for parameters, _ in groups for each in parameters]
-        self._means = [torch.zeros_like(each) for each in self.parameters]
-        self._squares = [torch.zeros_like(each) for each in self.parameters]
+        self.parameters = [parameter for parameters, _ in groups for parameter in parameters]
+        self._means = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self._squares = [torch.zeros_like(parameter) for parameter in self.parameters]
         self._steps = [torch.zeros(()) for _ in self.parameters]
 
     @torch.no_grad()
@@ -177,7 +179,7 @@ def _denormals_flushed() -> Iterator[None]:
 
 def fit(
     model: nn.Module,
-    drawing: LetterSampler,
+    sampler: LetterSampler,
     optimizer: Adam,
     settings: CountingSettings,
     generator: torch.Generator,
@@ -185,7 +187,7 @@ def fit(
 ) -> Iterator[Float[Tensor, ""]]:
     """Train and yield the loss of each step: the mean cross-entropy of a count, or the mean squared
     error of a number. `schedule` returns the factor of the rates at a progress from 0 to 1."""
-    batches = _batches(drawing, settings, generator)
+    batches = _batches(sampler, settings, generator)
     with _denormals_flushed():
         for step, (letters, counts) in zip(range(settings.steps), batches, strict=False):
             predictions = model(letters).predictions
@@ -199,15 +201,15 @@ def fit(
 
 
 def _batches(
-    drawing: LetterSampler, settings: CountingSettings, generator: torch.Generator
+    sampler: LetterSampler, settings: CountingSettings, generator: torch.Generator
 ) -> Iterator[tuple[Float[Tensor, "batch source symbol"], Int[Tensor, "batch letter"]]]:
     """Yield batches of one-hot letters with their counts. Several batches are drawn at once."""
     while True:
-        drawn = drawing(settings.batchsize * BATCHES_AHEAD, generator)
-        counts = count(drawn, settings.vocab_size)
-        letters = one_hot(drawn, settings.vocab_size)
+        letters = sampler(settings.batchsize * BATCHES_AHEAD, generator)
+        inputs = one_hot(letters, settings.vocab_size)
+        counts = count(letters, settings.vocab_size)
         yield from zip(
-            letters.split(settings.batchsize), counts.split(settings.batchsize), strict=True
+            inputs.split(settings.batchsize), counts.split(settings.batchsize), strict=True
         )
 
 
@@ -218,14 +220,15 @@ def accuracy(
     """Return the share of random sequences of this length whose counts are all correct. Letters
     have even probabilities. A model of variable lengths reads padded sequences."""
     generator = torch.Generator().manual_seed(seed)
-    drawing = EvenLetters(settings.vocab_size, length)
-    right = 0
+    sampler = EvenLetters(settings.vocab_size, length)
+    num_correct = 0
     for start in range(0, num_sequences, TESTED_AT_ONCE):
-        letters = drawing(min(TESTED_AT_ONCE, num_sequences - start), generator)
+        letters = sampler(min(TESTED_AT_ONCE, num_sequences - start), generator)
         output = model(one_hot(as_trained(letters, settings), settings.vocab_size))
         counts = predicted_counts(output, settings)
-        right += int((counts == count(letters, settings.vocab_size)).all(dim=1).sum())
-    return right / num_sequences
+        is_correct = (counts == count(letters, settings.vocab_size)).all(dim=1)
+        num_correct += int(is_correct.sum())
+    return num_correct / num_sequences
 
 
 def predicted_counts(output: HeadOutput, settings: CountingSettings) -> Int[Tensor, "batch letter"]:
@@ -243,7 +246,7 @@ def as_trained(
 
 
 @torch.inference_mode()
-def look(counter: Counter, letters: Int[Tensor, "source"]) -> CountedLetters:
+def count_letters(counter: Counter, letters: Int[Tensor, "source"]) -> CountedLetters:
     """Count the letters of one sequence, with the attention of each count."""
     letters = as_trained(letters[None], counter.settings)
     output = counter.model(one_hot(letters, counter.settings.vocab_size), need_weights=True)
@@ -257,12 +260,12 @@ def look(counter: Counter, letters: Int[Tensor, "source"]) -> CountedLetters:
             f"the attention weights are not finite: train again with an lr below "
             f"{counter.settings.lr}"
         )
-    seen = Trace(
-        source=trace.TokenSequence(text, tuple(text), tuple(range(len(text)))),
-        target=trace.TokenSequence(" ".join(answers), answers, tuple(range(len(answers)))),
+    trace = Trace(
+        source=TokenSequence(text, tuple(text), tuple(range(len(text)))),
+        target=TokenSequence(" ".join(answers), answers, tuple(range(len(answers)))),
         attention=(AttentionMap("cross", block.weights[0].numpy(), block.scores[0].numpy()),),
     )
-    return CountedLetters(text, counts, seen)
+    return CountedLetters(text, counts, trace)
 
 
 def model_file(folder: Path) -> Path:
@@ -284,16 +287,16 @@ def save(counter: Counter, folder: Path) -> Path:
     """Write the model and its settings to one file, completely or not at all, and return its path.
     UserError if the file cannot be written, or if the weights are not finite."""
     path = model_file(folder)
-    if not all(each.isfinite().all() for each in counter.model.parameters()):
+    if not all(parameter.isfinite().all() for parameter in counter.model.parameters()):
         raise UserError(
             f"the weights are not finite after {counter.step} steps, so they are not saved: lower "
             f"lr, which is {counter.settings.lr}"
         )
-    about = {"counting": json.dumps(asdict(counter.settings)), "step": str(counter.step)}
+    metadata = {"counting": json.dumps(asdict(counter.settings)), "step": str(counter.step)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with whole(path) as unfinished:
-            save_file(counter.model.state_dict(), unfinished, metadata=about)
+            save_file(counter.model.state_dict(), unfinished, metadata=metadata)
     except (OSError, SafetensorError) as error:
         raise UserError(f"cannot write the model to {path}: {error}") from error
     return path
@@ -306,12 +309,12 @@ def load(folder: Path) -> Counter:
         raise UserError(f"there is no model at {path}: train one with --train")
     try:
         with safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
-        settings = CountingSettings(**json.loads(about["counting"]))
+            metadata = file.metadata() or {}
+        settings = CountingSettings(**json.loads(metadata["counting"]))
         model = build_counter(settings, seed=0)
         weights = load_file(path)  # of any version: the file has no format
         model.load_state_dict({upgrade_tensor_name(name, 1): weights[name] for name in weights})
-        return Counter(model.eval(), settings, int(about["step"]))
+        return Counter(model.eval(), settings, int(metadata["step"]))
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         why = " ".join(str(error).split())
         raise UserError(f"{path} is not a model of the counting task: {why}") from error
