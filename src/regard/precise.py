@@ -1,10 +1,14 @@
-"""Types of at least float32, for sums and exponentials."""
+"""Sums and exponentials in types of at least float32."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from functools import reduce
+
 import torch
 
-from regard.shapes import Tensor
+from regard.shapes import Float, Tensor
 
 
 def precise_type(dtype: torch.dtype) -> torch.dtype:
@@ -17,3 +21,11 @@ def at_least_float32(numbers: Tensor) -> Tensor:
     if numbers.dtype is torch.float32:
         return numbers
     return numbers.to(precise_type(numbers.dtype))
+
+
+def log_of_mean(
+    logits: Sequence[Float[Tensor, "*batch vocabulary"]],
+) -> Float[Tensor, "*batch vocabulary"]:
+    """Return the logarithm of the mean probabilities of several models, at least in float32."""
+    logs = [model.log_softmax(dim=-1, dtype=precise_type(model.dtype)) for model in logits]
+    return reduce(torch.logaddexp, logs) - math.log(len(logs))

@@ -147,6 +147,16 @@ def test_settings_that_do_not_fit(values, message):
         build(**values)
 
 
-def test_the_encoder_multiplies_more_columns_than_tokens():
-    """With a = 1.2: a linear layer of 5 x 6, and two blocks of 6 x 3 + 9 x 3 + 3 x 6 weights."""
-    assert build().encoder.num_multiplied == round(1.2 * (5 * 6 + 2 * (6 * 3 + 9 * 3 + 3 * 6)))
+BLOCKS = 5 * 6 + 2 * (6 * 3 + 9 * 3 + 3 * 6)
+"""Weights of a linear layer of 5 x 6, and of two blocks of 6 x 3 + 9 x 3 + 3 x 6."""
+
+
+@pytest.mark.parametrize(("factor", "columns"), [(1.2, 1.2), (0.5, 1)])
+def test_the_encoder_multiplies_as_many_columns_as_it_computes(factor, columns):
+    assert build(unfolding=(factor, 0)).encoder.num_multiplied == round(columns * BLOCKS)
+
+
+def test_each_number_is_multiplied_by_the_embedding_once():
+    encoder = build().encoder
+    encoder.embedding = torch.nn.Linear(8, 5)
+    assert encoder.num_multiplied == 8 * 5 + round(1.2 * BLOCKS)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.building import build_classifier, build_translation
-from regard.data.batch import PAD, pad, pair_batch
+from regard.data.batch import pad, pair_batch
 from regard.data.special_tokens import END
 from regard.layers.experts import Experts
 from tests import configs
@@ -63,7 +63,7 @@ def test_padding_of_both_sides_has_no_experts(model):
             lambda _, inputs, output: routings.append(output.routing.weights)
         )
     model(batch)
-    masks = [batch.source.mask] * 2 + [batch.inputs != PAD]
+    masks = [batch.source.mask] * 2 + [batch.mask]
     for weights, mask in zip(routings, masks, strict=True):
         assert not mask.all()
         assert weights[~mask].eq(0).all()

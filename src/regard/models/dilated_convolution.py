@@ -129,10 +129,12 @@ class DilatedConvolutionEncoder(nn.Module):
 
     @property
     def num_multiplied(self) -> int:
-        """Number of weights by which a source token is multiplied: each token has `a` columns."""
+        """Number of weights by which a source token is multiplied: each token has `a` columns, at
+        least one, and numbers are multiplied by the weights of a linear embedding."""
         parameters = (weight for part in (self.first, *self.blocks) for weight in part.parameters())
         num_weights = sum(weight.numel() for weight in parameters if weight.dim() == 2)
-        return round(self.unfolding[0] * num_weights)
+        embedding = self.embedding.weight.numel() if isinstance(self.embedding, nn.Linear) else 0
+        return embedding + round(max(1, self.unfolding[0]) * num_weights)
 
 
 @dataclass(frozen=True)

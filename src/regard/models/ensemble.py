@@ -8,10 +8,8 @@ not their logarithms, so a word that is impossible for one member remains possib
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import islice
 from typing import Any, cast
 
@@ -27,7 +25,7 @@ from regard.models.contracts import (
     State,
 )
 from regard.models.seq2seq import Seq2Seq
-from regard.precise import precise_type
+from regard.precise import log_of_mean
 from regard.shapes import Float, Int, Tensor
 
 
@@ -92,12 +90,9 @@ class EnsembleDecoder:
         """Return the logarithm of the mean probability, at least in float32."""
         sizes = self.feature_sizes or features.size(-1) // len(self.members)
         parts = features.split(sizes, dim=-1)
-        dtype = precise_type(features.dtype)
-        logarithms = [
-            torch.log_softmax(member.project(part), dim=-1, dtype=dtype)
-            for member, part in zip(self.members, parts, strict=True)
-        ]
-        return reduce(torch.logaddexp, logarithms) - math.log(len(logarithms))
+        return log_of_mean(
+            [member.project(part) for member, part in zip(self.members, parts, strict=True)]
+        )
 
     def start(self, memories: tuple[Memory, ...]) -> EnsembleState:
         return EnsembleState(

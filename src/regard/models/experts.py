@@ -8,9 +8,20 @@ from dataclasses import replace
 
 import torch
 
+from regard.attention import none_if_full
+from regard.data.special_tokens import END, PAD
 from regard.layers.routing import Balance, Routing
 from regard.models.contracts import AttentionBlock, DecoderOutput, Measure, Penalty
 from regard.names import AttentionKind
+from regard.shapes import Bool, Int, Tensor
+
+
+def inputs_with_target(
+    inputs: Int[Tensor, "batch target"],
+) -> Bool[Tensor, "batch target"] | None:
+    """Return the mask of a decoder's inputs that have a target; None if all have one. Padding has
+    none, nor has END, which is the last input of targets that are shorter than others."""
+    return none_if_full((inputs != PAD) & (inputs != END))
 
 
 def penalties_of_balance(routings: Sequence[Routing | None]) -> tuple[Penalty, ...]:

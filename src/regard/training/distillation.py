@@ -12,10 +12,8 @@ al. (2015, section 2). Several teachers have the mean of their probabilities.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, cast
 
 import torch
@@ -25,7 +23,7 @@ from regard.data.batch import ClassificationBatch, PairBatch
 from regard.models.contracts import HeadOutput, Measure
 from regard.models.seq2seq import Seq2Seq, Seq2SeqOutput
 from regard.names import DivergenceName
-from regard.precise import at_least_float32
+from regard.precise import at_least_float32, log_of_mean
 from regard.shapes import Float, Int, Tensor
 from regard.training.linear_loss import loss_of_logits
 from regard.training.loss import jensen_shannon_divergence, kl_divergence, smoothed_entropy
@@ -82,14 +80,6 @@ class Teachers:
         labels there."""
         predictions = [model(batch.source).predictions for model in self.models]
         return log_of_mean(predictions).__getitem__
-
-
-def log_of_mean(
-    logits: Sequence[Float[Tensor, "word vocabulary"]],
-) -> Float[Tensor, "word vocabulary"]:
-    """Return the logarithm of the mean probabilities of several models, at least in float32."""
-    logs = [at_least_float32(model).log_softmax(dim=-1) for model in logits]
-    return reduce(torch.logaddexp, logs) - math.log(len(logs))
 
 
 @dataclass(frozen=True)

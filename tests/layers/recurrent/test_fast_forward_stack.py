@@ -1,6 +1,7 @@
 """Fast-forward stacks compared with a loop over positions and layers in float64."""
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -55,6 +56,18 @@ def test_whole_sequences_equal_the_loop(kind, bidirectional):
             if kind == "lstm":
                 cell = np.concatenate([end.cell for end in ends])
                 np.testing.assert_allclose(output.cell[row, number], cell, atol=1e-12)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@every_kind
+@torch.no_grad()
+def test_outputs_of_padding_are_zeros_for_inputs_that_are_not_numbers(kind, bidirectional):
+    stack = build(kind, bidirectional=bidirectional)
+    inputs = torch.randn(3, 7, 3, dtype=torch.double)
+    expected = stack.encode(inputs, MASK, LENGTHS).outputs
+    outputs = stack.encode(inputs.masked_fill(~MASK[..., None], math.nan), MASK, LENGTHS).outputs
+    for ours, of_numbers in zip(outputs, expected, strict=True):
+        torch.testing.assert_close(ours, of_numbers)
 
 
 @pytest.mark.parametrize("beside_size", [0, 2])

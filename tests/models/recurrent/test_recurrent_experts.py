@@ -6,6 +6,7 @@ import torch
 from regard.building import build_classifier, build_translation
 from regard.config import ExpertsConfig
 from regard.data.batch import PAD, START, pad, pair_batch
+from regard.data.special_tokens import END
 from regard.errors import UserError
 from regard.exporting import onnx_recurrent
 from regard.models.recurrent.unrolling import unroll
@@ -21,7 +22,8 @@ ONE_CALL = [
     dict(wiring="plain", layers=3),
 ]
 """Decoders that compute the experts of all positions in one call."""
-WHOLE = dict(source=[[4, 5, 6, 7, 8], [9, 10], [11, 12]], target=[[4, 5], [6, 7, 8, 9], [10]])
+SOURCES = [[4, 5, 6, 7, 8], [9, 10], [11, 12]]
+TARGETS = [[4, 5, END], [6, 7, 8, 9, END], [10, END]]
 
 
 def build(**values):
@@ -33,7 +35,7 @@ def build(**values):
 
 
 def batch():
-    return pair_batch(WHOLE["source"], WHOLE["target"])
+    return pair_batch(SOURCES, TARGETS)
 
 
 @pytest.mark.parametrize("values", ONE_CALL, ids=str)
@@ -76,7 +78,7 @@ def test_padding_of_a_target_has_no_experts(feeding):
     model = build(wiring="luong", feeding=feeding).eval()
     output = model.decoder(batch().inputs, model.encode(batch().source), need_weights=True)
     weights = output.attention[-1].weights[:, 0, 0]
-    real = batch().inputs != PAD
+    real = batch().mask
     assert not real.all()
     torch.testing.assert_close(weights.sum(dim=-1), real.double())
 

@@ -159,7 +159,7 @@ class FastForwardStack(nn.Module):
             halves = [gates[..., : self.half_size] for _, gates, _ in columns]
             outputs[-1] = self.projection(torch.cat([outputs[-1], *halves], dim=-1))
         if is_padded:
-            outputs = [states * mask[..., None] for states in outputs]
+            outputs = [states.masked_fill(~mask[..., None], 0) for states in outputs]
         ends = zip(*(column[2] for column in columns), strict=True)
         return stack_output(outputs, [_joined(directions) for directions in ends])
 

@@ -104,7 +104,8 @@ class BahdanauDecoder(AttendingDecoder):
         embedded = self.parts.embed(tokens)
         inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
-        entering, mask = torch.cat([embedded, output.context], dim=-1), self.parts.real_mask(tokens)
+        entering = torch.cat([embedded, output.context], dim=-1)
+        mask = self.parts.mask_for_experts(tokens)
         state, layers = self.parts.advance(entering, state, mask=mask)
         features = self.parts.features(layers.top, output.context, embedded)
         result = self.parts.decoder_output(
@@ -144,7 +145,7 @@ class LuongDecoder(AttendingDecoder):
         if self.feeding.size or self.attention.is_stateful:
             return unroll(self, inputs, state, need_weights=need_weights)
         embedded = self.parts.embed(inputs)
-        layers = self.parts.run_layers(embedded, state, self.parts.real_mask(inputs))
+        layers = self.parts.run_layers(embedded, state, self.parts.mask_for_experts(inputs))
         output = self.attention(
             DecoderInputs(layers.outputs, embedded),
             state.attention,
@@ -184,7 +185,8 @@ class LuongDecoder(AttendingDecoder):
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
-        entering, mask = torch.cat([embedded, state.fed], dim=-1), self.parts.real_mask(tokens)
+        entering = torch.cat([embedded, state.fed], dim=-1)
+        mask = self.parts.mask_for_experts(tokens)
         state, layers = self.parts.advance(entering, state, mask=mask)
         inputs = DecoderInputs(layers.outputs, embedded)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
@@ -209,7 +211,7 @@ class PlainDecoder(ProjectingDecoder):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        embedded, mask = self.parts.embed(inputs), self.parts.real_mask(inputs)
+        embedded, mask = self.parts.embed(inputs), self.parts.mask_for_experts(inputs)
         layers = self.parts.run_layers(embedded, self.start(memories), mask)
         features = self.parts.features(layers.top, layers.top[..., :0], embedded)
         return whole_output(self.parts.decoder_output(features, layers, need_weights=need_weights))
@@ -224,7 +226,7 @@ class PlainDecoder(ProjectingDecoder):
         *,
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
-        embedded, mask = self.parts.embed(tokens), self.parts.real_mask(tokens)
+        embedded, mask = self.parts.embed(tokens), self.parts.mask_for_experts(tokens)
         state, layers = self.parts.advance(embedded, state, mask=mask)
         features = self.parts.features(layers.top, layers.top[..., :0], embedded)
         return self.parts.decoder_output(features, layers, need_weights=need_weights), state

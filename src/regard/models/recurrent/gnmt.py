@@ -60,7 +60,8 @@ class GNMTDecoder(AttendingDecoder):
         inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
         context = output.context
-        entering, mask = torch.cat([embedded, context], dim=-1), self.parts.real_mask(tokens)
+        entering = torch.cat([embedded, context], dim=-1)
+        mask = self.parts.mask_for_experts(tokens)
         state, layers = self.parts.advance(entering, state, context, mask)
         features = self.parts.features(layers.top, context, embedded)
         result = self.parts.decoder_output(

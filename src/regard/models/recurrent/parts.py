@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from regard.attention import none_if_full
-from regard.data.special_tokens import PAD
 from regard.layers.dropout import Dropout
 from regard.layers.lookup import lookup
 from regard.layers.recurrent.stack import LayerOutputs, Stack
 from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
-from regard.models.experts import blocks_of_gates
+from regard.models.experts import blocks_of_gates, inputs_with_target
 from regard.models.memory import summary
 from regard.models.recurrent.attention import DecoderAttentionState
 from regard.models.recurrent.bridge import Bridge
@@ -106,7 +104,7 @@ class DecoderParts(nn.Module):
     ) -> tuple[RecurrentState, LayerOutputs]:
         """Compute one step of the recurrent layers for every hypothesis. Return the state with new
         hidden states and cells, and the outputs of the layers. `beside` enters every layer above
-        the lowest. The mask is that of `real_mask`."""
+        the lowest. The mask is that of `mask_for_experts`."""
         axes = inputs.shape[:2]
         cell = None if state.cell is None else state.cell.flatten(0, 1)
         above = None if beside is None else beside.flatten(0, 1)
@@ -131,13 +129,15 @@ class DecoderParts(nn.Module):
         mask: Bool[Tensor, "batch target"] | None = None,
     ) -> LayerOutputs:
         """Compute all steps of the recurrent layers in one call, from the state of `start`. The
-        mask is that of `real_mask`."""
+        mask is that of `mask_for_experts`."""
         cell = None if state.cell is None else state.cell[:, 0]
         return self.stack(inputs, state.hidden[:, 0], cell, mask=mask).layers
 
-    def real_mask(self, tokens: Int[Tensor, "batch target"]) -> Bool[Tensor, "batch target"] | None:
-        """Return the mask of real tokens, for experts; None without padding or experts."""
-        return none_if_full(tokens != PAD) if self.stack.has_experts else None
+    def mask_for_experts(
+        self, inputs: Int[Tensor, "batch target"]
+    ) -> Bool[Tensor, "batch target"] | None:
+        """Return the mask of `inputs_with_target`; None without experts."""
+        return inputs_with_target(inputs) if self.stack.has_experts else None
 
     def features(
         self,

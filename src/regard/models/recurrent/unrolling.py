@@ -199,7 +199,7 @@ def unroll_lowest(
         state.hidden[:, 0],
         None if state.cell is None else state.cell[:, 0],
         context if parts.stack.beside_size else None,
-        parts.real_mask(inputs),
+        parts.mask_for_experts(inputs),
     )
     features = parts.features(layers.top, context, embedded)
     return whole_output(

@@ -40,14 +40,18 @@ from regard.attention import (
     none_if_full,
     padding,
 )
-from regard.data.batch import PAD
 from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import PositionWise
 from regard.layers.residual import Residual
 from regard.layers.routing import Routing
 from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
-from regard.models.experts import blocks_of_gates, measures_of_load, penalties_of_balance
+from regard.models.experts import (
+    blocks_of_gates,
+    inputs_with_target,
+    measures_of_load,
+    penalties_of_balance,
+)
 from regard.models.memory import single_memory
 from regard.models.transformer.encoder import blocks_of_layers
 from regard.names import AttentionKind
@@ -210,7 +214,7 @@ class TransformerDecoder(nn.Module):
         """Compute all steps. Each position attends to those before it. Padding comes after real
         positions, so no real position attends to it."""
         state, positions = self.start(memories), range(inputs.size(1))
-        mask, visible = none_if_full(inputs != PAD), self.span.causal_mask(inputs)
+        mask, visible = inputs_with_target(inputs), self.span.causal_mask(inputs)
         rotate = self.embedder.rotation(positions)
         shared = DecoderArguments(mask, visible, state.mask, rotate, need_weights)
         features, outputs = self._layers(self.embedder(inputs, positions), state, shared)
