@@ -124,7 +124,7 @@ def finish(name: str, seed: int, output: Path, *, is_tiny: bool) -> None:
     with locked(lock):
         if file.exists():
             return
-        if not (run / "usage.jsonl").exists() and is_finished(run):
+        if not training_usages(run) and is_finished(run):
             (run / "finished").touch()
         finish_training(command(name, seed, output, is_tiny=is_tiny), run)
         run_command("evaluate", str(run))
@@ -142,7 +142,7 @@ def is_finished(run: Path) -> bool:
 def scored(name: str, seed: int, run: Path) -> Result:
     """Return the result of an evaluated run."""
     scores = last_scores(run)
-    usages = training_usages(run) if (run / "usage.jsonl").exists() else []
+    usages = training_usages(run)
     return Result(
         name,
         seed,

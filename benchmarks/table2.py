@@ -34,7 +34,6 @@ from table2_systems import (
     ENSEMBLE,
     SEEDS,
     SYSTEMS,
-    Phase,
     Result,
     Settings,
     all_results,
@@ -45,11 +44,11 @@ from table2_systems import (
 from torch import nn
 from whole_runs import (
     PROCESSES,
-    Usage,
+    finish_training,
     last_scores,
-    measure_command,
     rewrite_block,
     run_command,
+    training_usages,
 )
 
 from regard.data.text.tokenizer import Tokenizer
@@ -77,9 +76,10 @@ def finish(name: str, seed: int, settings: Settings) -> None:
             options = phase.options
             if number:
                 options = options | {"--training.initial-run": str(runs[number - 1])}
-            train_phase(phase, options, run)
+            command = ["train", phase.recipe, "--output", str(run), *words_of(options)]
+            finish_training(command, run)
         evaluation = run_command("evaluate", str(runs[-1]), *settings.test())
-        sessions = [usage for run in runs for usage in _sessions(run)]
+        sessions = [usage for run in runs for usage in training_usages(run)]
         model = load(runs[-1])
         positions = _mean_length(model.tokenizers.source, settings.data)
         is_recurrent = model.experiment.model.encoder.kind == "recurrent"
@@ -101,32 +101,6 @@ def finish(name: str, seed: int, settings: Settings) -> None:
         )
         _save(folder, result)
     print(f"{name}, seed {seed}: BLEU {result.bleu:.1f}", flush=True)
-
-
-def train_phase(phase: Phase, options: dict[str, str], run: Path) -> None:
-    """Train or resume a phase, unless it is finished. The resources of each session are saved while
-    it runs, because a session may be killed. SystemExit if the training fails."""
-    if (run / "finished").exists():
-        return
-    is_resumed = (run / "config.yaml").exists()
-    command = ["train", phase.recipe, "--output", str(run), *words_of(options)]
-    if is_resumed:
-        command.append("--resume")
-    session = run.with_name(f"{run.name}-session-{len(_sessions(run)) + 1}.json")
-
-    def save(usage: Usage) -> None:
-        with whole(session) as unfinished:
-            unfinished.write_text(json.dumps(asdict(usage), indent=1), encoding="utf8")
-
-    usage = measure_command(*command, on_usage=save)
-    if usage.status:
-        raise SystemExit(f"{run}: status {usage.status}: {usage.last_line}")
-    (run / "finished").touch()
-
-
-def _sessions(run: Path) -> list[Usage]:
-    files = sorted(run.parent.glob(f"{run.name}-session-*.json"))
-    return [Usage(**json.loads(file.read_text(encoding="utf8"))) for file in files]
 
 
 def _mean_length(tokenizer: Tokenizer, data: Path) -> int:

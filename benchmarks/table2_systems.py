@@ -219,9 +219,10 @@ def flops_of_update(cost: Cost) -> float:
 def flops_of_rewarded_update(cost: Cost) -> float:
     """Return the FLOPs of an update with the expected reward.
 
-    Each sample costs two FLOPs for every weight to draw it and six to train on it, with a pass of
-    the encoder both times, and the likelihood of the reference costs six. Samples are taken to be
-    as long as references."""
+    Each sample costs two FLOPs for every weight to draw it and six to train on it, and the
+    likelihood of the reference costs six. Samples are taken to be as long as references. This is
+    the number by which the measured rows were trained. It counts a pass of the encoder for each
+    sample; `Cost.times_likelihood` counts one for all samples, as the program computes it."""
     return flops_of_update(cost) * (NUM_SAMPLES * (2 + 6) + 6) / 6
 
 

@@ -55,24 +55,30 @@ def run_recipe(
 
 
 def finish_training(command: Sequence[str], run: Path) -> None:
-    """Train or resume a run, unless it is finished, and save the resources of this session.
-    SystemExit if the training fails."""
+    """Train or resume a run, unless it is finished. The resources of each session are saved beside
+    the run while it trains, because a session may be killed. SystemExit if the training fails."""
     if (run / "finished").exists():
         return
     is_resumed = (run / "config.yaml").exists()
-    usage = measure_command(*command, *(["--resume"] if is_resumed else []))
-    if run.exists():
-        with (run / "usage.jsonl").open("a", encoding="utf8") as file:
-            file.write(json.dumps(asdict(usage)) + "\n")
+    session = run.with_name(f"{run.name}-session-{len(_session_files(run)) + 1}.json")
+
+    def save(usage: Usage) -> None:
+        with whole(session) as unfinished:
+            unfinished.write_text(json.dumps(asdict(usage), indent=1), encoding="utf8")
+
+    usage = measure_command(*command, *(["--resume"] if is_resumed else []), on_usage=save)
     if usage.status:
         raise SystemExit(f"{run}: status {usage.status}: {usage.last_line}")
     (run / "finished").touch()
 
 
 def training_usages(run: Path) -> list[Usage]:
-    """Return the resources of each session of `finish_training`."""
-    lines = (run / "usage.jsonl").read_text(encoding="utf8").splitlines()
-    return [Usage(**json.loads(line)) for line in lines]
+    """Return the resources of each session of `finish_training`; none for other runs."""
+    return [Usage(**json.loads(file.read_text(encoding="utf8"))) for file in _session_files(run)]
+
+
+def _session_files(run: Path) -> list[Path]:
+    return list(run.parent.glob(f"{run.name}-session-*.json"))
 
 
 def rewrite_block(page: Path, name: str, text: str) -> None:

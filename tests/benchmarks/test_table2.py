@@ -52,7 +52,6 @@ def commands(monkeypatch):
         on_usage(usage)
         return usage
 
-    monkeypatch.setattr(table2, "measure_command", measure_command)
     monkeypatch.setattr(whole_runs, "measure_command", measure_command)
     monkeypatch.setattr(table2.signal, "signal", lambda *_: None)
     return commands
