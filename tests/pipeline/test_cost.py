@@ -228,6 +228,34 @@ def test_assumed_vocabularies_are_named():
     assert sizes(tokenizer="bpe", vocabulary_size=500, target_tokenizer="words") == (500, 500, True)
     assert sizes(vocabulary=("a", "b")) == (5, 5, False)  # with padding, start and end
     assert sizes(synthetic="copy", synthetic_size=500, tokenizer="spaces") == (30, 30, False)
+    assert sizes(tokenizer="characters") == (100, 100, True)
+    assert sizes(tokenizer="characters", target_tokenizer="spaces") == (100, 100, True)
+    assert sizes(tokenizer="spaces") == (ASSUMED_WORDS, ASSUMED_WORDS, True)
+    assert sizes(tokenizer="characters", target_tokenizer="bpe") == (100, 8000, True)
+
+
+def test_only_vocabularies_and_labels_are_printed():
+    """Images and numbers have no vocabulary, and the classes of a file are labels, not words."""
+    sizes = {name: str(cost_of(recipes.load(recipes.find(name))).sizes) for name in SIZES}
+    assert sizes == SIZES
+
+
+SIZES = {
+    "wmt14-transformer-base": "vocabulary 37,000",
+    "numbers": "vocabulary 64 and 44",
+    "shapes-caption": "vocabulary 32",
+    "captions": "vocabulary 8,000, assumed: only the data gives it",
+    "trec": "vocabulary 8,000, 2 labels, assumed: only the data gives it",
+    "drinks": "vocabulary 34",
+    "series": "",
+    "values": "",
+}
+
+
+def test_models_of_characters_have_a_small_vocabulary():
+    """A run on Multi30k has 2.5 million parameters."""
+    cost = cost_of(recipes.load(recipes.find("multi30k-bytenet")))
+    assert cost.num_parameters / 1e6 == pytest.approx(2.5, rel=0.02)
 
 
 REWARDS = {

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,6 +88,26 @@ def test_dumping_and_loading_preserves_an_experiment(tmp_path_factory, experimen
     path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
     path.write_text(recipes.dump(experiment), encoding="utf8")
     assert recipes.load(path) == experiment
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_descriptions_are_dumped_as_in_the_file(name):
+    path = recipes.find(name)
+    experiment = recipes.load(path)
+    text = recipes.dump(experiment)
+    assert "\nabout: >\n  " in text
+    printed = text.partition("\nabout: >\n")[2].partition("\ndata:\n")[0]
+    written = path.read_text(encoding="utf8").partition("about: >\n")[2].partition("\ndata:\n")[0]
+    assert printed.split() == written.split()
+    assert all(line.startswith("  ") and len(line) <= 120 for line in printed.splitlines())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("a:#'-> \n\tü\u2028", max_size=12) | st.text("ab \n", min_size=100))
+def test_any_description_is_dumped_and_loaded(about):
+    about = f"{about}\n"
+    values = yaml.safe_load(recipes.dump(Experiment(about=about)))
+    assert values["about"] == about
 
 
 @pytest.mark.parametrize(

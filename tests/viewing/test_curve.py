@@ -80,6 +80,31 @@ def test_a_short_last_interval_is_merged_into_the_one_before() -> None:
     assert points(draw([*lines, half]).axes[0].lines[0])[3] == (105, 8.1)
 
 
+def test_single_points_have_an_axis_from_zero() -> None:
+    measures = {"encoder_load": 1.12, "distinct": 1.0, "baseline": -0.5, "reward": 0.0}
+    train = {**TRAIN[0], "measures": measures}
+    score = {**DEV[0], "update": 30, "score": 0.0005471771}
+    panels = draw([train, score]).axes
+    limits = {axes.get_ylabel(): axes.get_ylim() for axes in panels}
+    assert limits == {
+        "train loss": pytest.approx((0, 0.36)),
+        "dev loss": pytest.approx((0, 0.6)),
+        "encoder load": pytest.approx((0, 1.344)),
+        "distinct": (0, 1),
+        "baseline": pytest.approx((-0.6, 0)),
+        "reward": (0, 1),
+        "dev chrF": (0, 1),
+    }
+    assert [text.get_text() for text in panels[-1].texts] == ["0.00"]
+
+
+def test_the_axis_of_a_share_ends_at_one() -> None:
+    lines = [{**line, "measures": {"distinct": 1 - 1 / line["update"]}} for line in TRAIN]
+    lines.append({**lines[-1], "update": 120, "measures": {"distinct": 1.0}})
+    bottom, top = draw(lines).axes[1].get_ylim()
+    assert 0 < bottom < top == 1
+
+
 def test_missing_values_have_no_panel() -> None:
     (losses,) = draw(TRAIN).axes
     assert losses.get_ylabel() == "loss"
@@ -116,6 +141,8 @@ def test_lines_are_drawn_on_top(scores: list[float]) -> None:
     assert legend.get_window_extent().y0 > losses.transData.transform((0, 9.0))[1]
     (label,) = below.texts
     box, top = label.get_window_extent(), below.get_window_extent().y1
+    axes_box = below.get_window_extent()
+    assert axes_box.x0 <= box.x0 < box.x1 <= axes_box.x1
     best = below.transData.transform((10, max(scores)))[1]
     assert best < box.y0 < box.y1 < top
     low, high = below.get_ylim()
@@ -127,4 +154,6 @@ def test_lines_are_drawn_on_top(scores: list[float]) -> None:
 def test_a_log_of_initial_weights_alone_is_drawn() -> None:
     """Training stopped before its first update."""
     figure = draw([{"kind": "dev", "update": 0, "score": 69.0, "loss": 1.0, "best": True}])
-    assert figure.axes[-1].get_xlim() == (0, 1.02)
+    (axes,) = (axes for axes in figure.axes if axes.texts)
+    assert axes.get_xlim() == (0, 1.02)
+    assert axes.texts[0].get_window_extent().x0 >= axes.get_window_extent().x0

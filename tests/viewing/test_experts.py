@@ -40,13 +40,23 @@ def test_rare_pieces_are_not_listed():
     assert [[piece for piece, _ in pieces] for pieces in layer.pieces] == [["a"], ["a"], []]
 
 
+def test_pieces_whose_gate_value_rounds_to_zero_are_not_listed():
+    sequence = TokenSequence("a", ("a",), (0,), "de")
+    gates = np.array([[[[0.99, 0.006, 0.004]]]])
+    trace_of_gates = Trace(sequence, sequence, (AttentionMap("encoder_experts", gates),))
+    (layer,) = assignments([trace_of_gates], "encoder_experts")
+    assert [[piece for piece, _ in pieces] for pieces in layer.pieces] == [["a"], ["a"], []]
+
+
 def test_the_figure_has_bars_and_pieces():
     layers = assignments([trace("a b a b c c")], "encoder_experts")
     figure = experts.draw(layers)
     heights = [[bar.get_height() for bar in axes.patches] for axes in figure.axes]
     np.testing.assert_allclose(heights, [layer.load for layer in layers])
     texts = [[text.get_text() for text in axes.texts] for axes in figure.axes]
-    assert texts == [["a", "b", "a", "c", "b"], ["a", "b", "c"]]
+    first = ["a 0.70", "b 0.40", "a 0.30", "c 1.00", "b 0.60"]
+    assert texts == [[" mean", *first], [" mean", "a 1.00", "b 1.00", "c 1.00"]]
+    assert {axes.get_ylabel() for axes in figure.axes} == {"load / mean"}
     titles = [axes.get_title(loc="left") for axes in experts.draw(layers[1:]).axes]
     assert titles == ["layer 2: load of each expert"]
 
@@ -56,9 +66,15 @@ def test_no_texts_of_the_figure_overlap():
     boxes = [
         text.get_window_extent()
         for axes in figure.axes
-        for text in (*axes.texts, *axes.get_xticklabels())
+        for text in (
+            *axes.texts,
+            *axes.get_xticklabels(),
+            *axes.get_yticklabels(),
+            axes.yaxis.label,
+        )
     ]
-    assert len(boxes) == 5 + 3 + 2 * 3
+    num_ticks = sum(len(axes.get_yticklabels()) for axes in figure.axes)
+    assert len(boxes) == 5 + 3 + 2 * (1 + 3 + 1) + num_ticks
     for left, right in combinations(boxes, 2):
         assert not left.overlaps(right)
 

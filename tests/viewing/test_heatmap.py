@@ -186,7 +186,59 @@ def test_the_colour_bar_names_the_numbers() -> None:
         draw(each).axes[-1].get_ylabel()
         for each in (LabelledMap.of_trace(trace, "gradient"), picture(2, 3))
     ]
-    assert names == ["share of gradient", "weight"]
+    assert names == ["share of gradient, up to the largest", "weight"]
+
+
+def test_gradients_have_a_scale_up_to_the_largest_share_and_grey_zeros() -> None:
+    weights = np.array([[0.0, 0.002, 0.1, 0.05], [0.2, 0.0, 0.005, 0.01]])
+    trace = Trace(
+        source=Side("a b c d", tuple("abcd"), (0, 1, 2, 3)),
+        target=Side("x y", ("x", "y"), (0, 1)),
+        attention=(AttentionMap("gradient", weights[None, None]),),
+    )
+    figure = draw(LabelledMap.of_trace(trace, "gradient"))
+    panel, bar = figure.axes
+    (mesh,) = panel.collections
+    figure.canvas.draw()
+    assert mesh.get_clim() == pytest.approx((0, 0.2))
+    assert [label.get_text() for label in bar.get_yticklabels()] == ["0", "0.1", "0.2"]
+    assert [text.get_text() for text in figure.texts] == ["grey: exactly 0"]
+    colours = mesh.get_facecolors()[:, :3].reshape(2, 4, 3)
+    spread = colours.max(axis=-1) - colours.min(axis=-1)
+    assert (colours[weights == 0] < 0.9).all()
+    assert (spread[weights == 0] == 0).all()
+    assert (spread[weights == 0.1] > 0.3).all()
+    assert (colours[weights == 0.002] > 0.95).all()
+
+
+def test_maps_without_a_gradient_are_drawn() -> None:
+    labelled_map = LabelledMap(np.zeros((1, 1, 1, 2)), ("a", "b"), ("x",), is_scaled=True)
+    assert draw(labelled_map).axes[0].collections[0].get_clim() == (0, 1)
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_nearly_uniform_attention_has_a_note(heads: int) -> None:
+    def notes(weights: np.ndarray, **settings: Any) -> list[str]:
+        labels = tuple("abcd")[: weights.shape[-1]], tuple("xy")[: weights.shape[-2]]
+        return [text.get_text() for text in draw(LabelledMap(weights, *labels, **settings)).texts]
+
+    uniform = np.full((1, heads, 2, 4), 0.25)
+    assert notes(uniform) == ["nearly uniform attention (1/4 = 0.25 a column)"]
+    assert notes(uniform, note="marks") == ["marks; nearly uniform attention (1/4 = 0.25 a column)"]
+    assert notes(uniform, quantity="gate value") == []
+    assert notes(0.1 * uniform) == notes(uniform[..., :1]) == []
+    uniform[0, -1, 1] = 0.4, 0.2, 0.2, 0.2
+    assert notes(uniform) == []
+
+
+def test_layers_of_one_head_are_columns_if_they_are_tall() -> None:
+    *panels, _ = draw(picture(7, 3, layers=2)).axes
+    assert [texts(panel) for panel in panels] == [["layer 1"], ["layer 2"]]
+    assert panels[0].get_position().y1 == panels[1].get_position().y1
+    assert [len(panel.get_yticklabels()) for panel in panels] == [7, 0]
+    assert [len(panel.get_xticklabels()) for panel in panels] == [3, 3]
+    first, second, _ = draw(picture(3, 3, layers=2)).axes
+    assert first.get_position().y0 > second.get_position().y1
 
 
 def test_weights_above_one_are_marked_in_the_colour_bar() -> None:

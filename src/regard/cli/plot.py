@@ -77,7 +77,8 @@ class Options:
     experts: bool = False
     """Draw the load of each expert of a model with experts, and the pieces that each computes, over
     all lines of a file of sources. TEXT is the file; --kind is encoder_experts (default) or
-    decoder_experts."""
+    decoder_experts. Gates have no noise here, so the load is less even than that of the log, which
+    has the noise of training."""
     cells: bool = False
     """Draw the grid cells of an image instead of smooth weights."""
     scale: OverlayScale = "image"
@@ -324,10 +325,10 @@ def _kind(task: Task[Any], trace: Trace, options: Options) -> AttentionKind:
 
 
 def _map(kind: AttentionKind, trace: Trace, options: Options) -> LabelledMap:
-    from regard.viewing.labels import LabelledMap
+    from regard.viewing.labels import TITLES, LabelledMap
 
     labelled = LabelledMap.of_trace(trace, kind)
     if kind != "cross":
-        labelled = replace(labelled, title=kind)
+        labelled = replace(labelled, title=TITLES.get(kind, kind))
     part = labelled.part(options.layer, options.head)
     return part.averaged() if options.mean else part

@@ -83,12 +83,12 @@ def run(arguments: list[str]) -> None:
 
 
 def _lines(cost: Cost) -> list[str]:
-    sizes = sorted({cost.sizes.source, cost.sizes.target}, reverse=True)
-    words = " and ".join(f"{size:,}" for size in sizes)
-    assumed = ", assumed: only the data gives it" if cost.sizes.is_assumed else ""
-    lines = [f"{cost.num_parameters:,} parameters (vocabulary {words}{assumed})"]
+    sizes = f" ({cost.sizes})" if str(cost.sizes) else ""
+    lines = [f"{cost.num_parameters:,} parameters{sizes}"]
+    pair = 1000 * (cost.source_token + cost.target_token)
+    if not pair:  # a bag of words is multiplied by no matrix
+        return lines
     if cost.update is None:
-        pair = 1000 * (cost.source_token + cost.target_token)
         lines.append(f"{pair:.1e} FLOPs for 1,000 tokens of each side")
     else:
         lines.append(f"{cost.update:.1e} FLOPs for an update of {cost.batch_tokens:,} tokens")

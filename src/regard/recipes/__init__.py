@@ -75,6 +75,8 @@ GROUPS = {
 """The recipes that come with the package, in the order of `regard recipes`."""
 WORDS = tuple[str, ...]
 DEFAULT_TASK = "translate"
+LINE_WIDTH = 90
+"""Width of the lines of printed YAML, up to the word that exceeds it."""
 
 
 def names() -> list[str]:
@@ -131,10 +133,27 @@ def _parsed(file: RecipeFile, *, is_run: bool) -> Experiment:
         raise error if has_place else UserError(f"{place}: {error}") from None
 
 
+class _Folded(str):
+    """Text that YAML writes as a folded block."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Dumper that also writes folded blocks."""
+
+
+_Dumper.add_representer(
+    _Folded,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style=">"),
+)
+
+
 def dump(experiment: Experiment) -> str:
-    """Return an experiment as YAML: the format, then every field with its value."""
+    """Return an experiment as YAML: the format, then every field with its value. A description of
+    several lines is a folded block, as in recipe files."""
     values = {"format": FORMAT, **_plain(asdict(experiment))}
-    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+    if experiment.about.endswith("\n"):
+        values["about"] = _Folded(experiment.about)
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=LINE_WIDTH)
 
 
 def flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -21,14 +21,18 @@ from typing import Protocol, runtime_checkable
 from torch import nn
 
 from regard.config import Experiment, TrainingConfig
+from regard.data.text.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
 from regard.layers.positions import Learned
+from regard.names import TokenizerKind
 
 TABLES = (nn.Embedding, Learned)
 """Layers whose weights are looked up instead of multiplied."""
 READ, LEARN = 2, 6
 """FLOPs for each weight of a forward pass, and of a forward and a backward pass."""
 ASSUMED_WORDS = 8000
-"""Size of a vocabulary that only the data gives."""
+"""Size of a vocabulary of words that only the data gives."""
+ASSUMED_CHARACTERS = 100
+"""Size of a vocabulary of characters, or of symbols such as phonemes."""
 ASSUMED_LABELS = 2
 """Number of labels if only the data gives it."""
 
@@ -45,14 +49,24 @@ class PartlyMultiplied(Protocol):
 
 @dataclass(frozen=True)
 class VocabularySizes:
-    """Sizes of the vocabularies of source and target, in tokens, labels or numbers. `is_assumed` is
-    True if only the data gives them."""
+    """Sizes of the vocabularies of source and target in tokens; 0 for images and for numbers, which
+    have no vocabulary. `is_assumed` is True if only the data gives them."""
 
     source: int
     target: int
     is_assumed: bool
     num_features: int = 0
     """Numbers at each position of a series or with each item."""
+    num_labels: int = 0
+    """Labels that a classifier predicts."""
+
+    def __str__(self) -> str:
+        """Return the sizes for a message, the largest first; an empty text without any."""
+        sizes = sorted({self.source, self.target} - {0}, reverse=True)
+        words = [f"vocabulary {' and '.join(f'{size:,}' for size in sizes)}"] if sizes else []
+        labels = [f"{self.num_labels} labels"] if self.num_labels else []
+        parts = ", ".join([*words, *labels])
+        return f"{parts}, assumed: only the data gives it" if parts and self.is_assumed else parts
 
 
 @dataclass(frozen=True)
@@ -131,6 +145,15 @@ def flops_of_weight(training: TrainingConfig) -> tuple[int, int]:
     if training.weight_beside_reward:
         source, target = source + LEARN, target + LEARN
     return source, target
+
+
+def assumed_size(kind: TokenizerKind, source_kind: TokenizerKind | None = None) -> int:
+    """Return the default size of a vocabulary of subwords, and a likely size of any other. Targets
+    that are split at spaces are symbols if their sources are characters: `source_kind`."""
+    if kind in SUBWORDS:
+        return SUBWORD_SIZE
+    is_symbols = kind == "spaces" and source_kind == "characters"
+    return ASSUMED_CHARACTERS if kind == "characters" or is_symbols else ASSUMED_WORDS
 
 
 def num_parameters(model: nn.Module) -> int:

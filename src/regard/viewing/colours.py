@@ -79,5 +79,8 @@ def _colour(weight: float) -> Float[np.ndarray, "3"]:
 SCALE = scale(HUES, CHROMA)
 DIVERGING = np.concatenate([scale(NEGATIVE_HUES, CHROMA)[::-1], SCALE])
 """Colour scale of numbers from -1 to 1: white for 0, brown to orange below."""
+ZERO = "#d3d3d3"
+"""Colour of exact zeros in figures whose smallest numbers are nearly white: grey, which the scale
+does not have."""
 FILM = scale(FILM_HUES, FILM_CHROMA)
 """Colour scale of weights on images."""

@@ -29,6 +29,10 @@ REWARD = "reward"
 WIDTH, HEIGHT = 6.4, 2.1
 """Size of a panel in inches."""
 TRAIN, DEV = hexadecimal(0.6), "#c4572a"
+SHARES = ("distinct",)
+"""Measures from 0 to 1."""
+EDGE = 0.06
+"""Share of the updates at each side of the figure where a centred label is wider than its room."""
 FEW = 40
 """Largest number of points of a curve that are drawn with markers."""
 
@@ -89,9 +93,9 @@ def draw(records: Sequence[Record]) -> Figure:
         _draw_losses(axes, curves, label)
     for axes, name in zip(panels[len(groups) :], measures, strict=False):
         _draw_measure(axes, train, name)
-    if scored:
-        _draw_score(panels[-1], scored)
     last = max(float(record["update"]) for record in [*train, *dev])
+    if scored:
+        _draw_score(panels[-1], scored, last)
     panels[-1].set_xlim(0, 1.02 * (last or 1.0))  # only the initial weights may be validated yet
     panels[-1].xaxis.get_major_locator().set_params(integer=True)
     panels[-1].set_xlabel(_duration([*train, *dev]), color=QUIET, size=9)
@@ -139,6 +143,7 @@ def _draw_losses(axes: Axes, losses: Mapping[str, Curve], label: str) -> None:
     axes.legend(loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, frameon=False, fontsize=9,
                 labelcolor="linecolor", borderaxespad=0)  # fmt: skip
     axes.set_ylabel(label, color=QUIET, size=9)
+    _widen_single_points(axes)
     _tidy(axes)
 
 
@@ -149,23 +154,40 @@ def _draw_measure(axes: Axes, records: list[Record], name: str) -> None:
         if name in record.get("measures", ())
     ]
     _line(axes, values, name, TRAIN, name)
-    axes.set_ylabel(name, color=QUIET, size=9)
+    axes.set_ylabel(name.replace("_", " "), color=QUIET, size=9)
+    _widen_single_points(axes)
+    if name in SHARES:
+        bottom, top = axes.get_ylim()
+        axes.set_ylim(max(bottom, 0.0), min(top, 1.0))
     _tidy(axes)
 
 
-def _draw_score(axes: Axes, records: list[Record]) -> None:
+def _widen_single_points(axes: Axes) -> None:
+    """Begin the axis at zero if each curve is a single point, which has no range of its own."""
+    curves: list[Any] = [line.get_ydata() for line in axes.lines]
+    if any(len(values) > 1 for values in curves):
+        return
+    values = [0.0, *(float(value) for values in curves for value in values)]
+    low, high = 1.2 * min(values), 1.2 * max(values)
+    axes.set_ylim(low, high if high > low else 1.0)
+
+
+def _draw_score(axes: Axes, records: list[Record], last: float) -> None:
+    """Draw the dev scores. `last` is the last update of the figure."""
     _line(axes, records, "score", DEV, "dev")
     best = _best(records)
     at = best["update"], best["score"]
+    at_left, at_right = at[0] <= EDGE * last, at[0] > (1 - EDGE) * last
+    side = "left" if at_left else "right" if at_right else "center"
     axes.plot(*at, "o", markersize=7, markerfacecolor="none", markeredgecolor=INK, clip_on=False)
     axes.annotate(
-        f"{best['score']:.4g}",
+        f"{best['score']:.2f}",
         at,
         xytext=(0, 7),
         textcoords="offset points",
         color=INK,
         size=9,
-        ha="center",
+        ha=side,
         va="bottom",
     )
     axes.set_ylabel(f"dev {best.get('metric', 'score')}", color=QUIET, size=9)
@@ -199,6 +221,7 @@ def _line(axes: Axes, records: list[Record], field: str, colour: str, name: str)
         linewidth=1.4,
         marker="o" if len(records) <= FEW else "",
         markersize=3,
+        clip_on=False,
     )
 
 

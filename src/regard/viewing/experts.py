@@ -1,11 +1,11 @@
 """Load of experts, and the pieces that they compute, over many outputs.
 
             1        2        3        4
-    ┃      ███                                 load: positions of an expert, divided by the mean
-    ┃----- ███ ---- ███ ---- ███ ----------
-    ┃      ███      ███      ███      ███
-           the      dog      runs     .        pieces with the largest mean gate values
-           a        cat      is       ,
+    ┃      ███                                       load: positions of an expert / mean
+    ┃----- ███ ------ ███ ------ ███ ----------mean
+    ┃      ███        ███        ███        ███
+         the 0.51   dog 0.63   runs 0.55   . 0.50    pieces with the largest mean gate values
+         a   0.48   cat 0.60   is   0.52   , 0.47
 
 Shazeer et al. 2017 show the inputs of an expert with the largest gate values (table 9).
 """
@@ -13,7 +13,7 @@ Shazeer et al. 2017 show the inputs of an expert with the largest gate values (t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,8 @@ MIN_COUNT = 5
 """Number of occurrences from which a piece is listed, unless all pieces are rarer."""
 NUM_PIECES = 8
 """Number of pieces listed for each expert."""
+MIN_GATE = 0.005
+"""Smallest mean gate value of a listed piece; smaller ones would be printed as 0.00."""
 TYPE_SIZE = 9.0
 # Inches.
 BARS, LINE, TITLE, NAMES, GAP = 0.9, 0.17, 0.3, 0.5, 0.15
@@ -61,7 +63,7 @@ class Assignment:
 
     `load` is the number of positions of each expert, divided by the mean. `importance` is the sum
     of its gate values, divided by the mean. `pieces` are the pieces with the largest mean gate
-    values at each expert, with these means, largest first."""
+    values at each expert, with these means, largest first. Means below `MIN_GATE` are left out."""
 
     layer: int
     load: Float[np.ndarray, "expert"]
@@ -114,7 +116,11 @@ def _assignment(
     for expert in range(gates.shape[1]):
         order = np.lexsort((names.astype(str), -counts, -means[:, expert]))[:NUM_PIECES]
         pieces.append(
-            tuple((str(names[i]), float(means[i, expert])) for i in order if means[i, expert] > 0)
+            tuple(
+                (str(names[i]), float(means[i, expert]))
+                for i in order
+                if means[i, expert] >= MIN_GATE
+            )
         )
     load, importance = (gates > 0).sum(axis=0), gates.sum(axis=0)
     return Assignment(
@@ -138,11 +144,16 @@ def save(
 def draw(
     layers: Sequence[Assignment], *, style: Style = PLAIN, fonts: Fonts | None = None
 ) -> Figure:
-    """Draw one row of bars for each layer, with the pieces of each expert below its bar. Names of
-    axes in the style are ignored."""
+    """Draw one row of bars for each layer. Below its bar each expert has its pieces with their mean
+    gate values. Names of axes in the style are ignored."""
     listed = [[short(piece) for piece, _ in pieces] for layer in layers for pieces in layer.pieces]
     flat = [label for labels in listed for label in labels]
     (choices,) = choose_fonts((flat, layers[0].language), fonts=fonts)
+    means = [mean for layer in layers for pieces in layer.pieces for _, mean in pieces]
+    choices = [
+        replace(choice, label=f"{choice.label} {mean:.2f}")
+        for choice, mean in zip(choices, means, strict=True)
+    ]
     drawn, num_experts = iter(choices), len(layers[0].load)
     with without_glyph_warnings():
         highest = max(float(layer.load.max()) for layer in layers)
@@ -158,6 +169,9 @@ def draw(
             axes = figure.add_axes(bounds)
             axes.bar(range(num_experts), layer.load, width=0.6, color=hexadecimal(0.6))
             axes.axhline(1, color=FRAME, linewidth=0.8, linestyle="--")
+            axes.text(1, 1, " mean", size=TYPE_SIZE - 1, color=QUIET, ha="left", va="center",
+                      transform=axes.get_yaxis_transform())  # fmt: skip
+            axes.set_ylabel("load / mean", size=TYPE_SIZE - 1, color=QUIET)
             axes.set_xlim(-0.5, num_experts - 0.5)
             axes.set_ylim(0, 1.05 * max(1.0, highest))
             axes.set_xticks(range(num_experts), [str(n + 1) for n in range(num_experts)])

@@ -6,8 +6,9 @@
          ihn                [ ]         ihn            [ ]            [ ]
 
 Each head has a panel. Layers are rows of panels, heads are columns, and all share one scale from 0
-to 1. The size of a cell is fixed in inches, so a figure grows with its map and labels do not
-overlap.
+to 1. Layers of one head are columns if the map is taller than wide. Gradients, whose shares are
+small, have a scale up to the largest share. The size of a cell is fixed in inches, so a figure
+grows with its map and labels do not overlap.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.trace import Trace
-from regard.viewing.colours import SCALE, ink
+from regard.viewing.colours import SCALE, ZERO, ink
 from regard.viewing.figure import (
     FRAME,
     GRID,
@@ -38,7 +39,7 @@ from regard.viewing.figure import (
     write,
 )
 from regard.viewing.fonts import Choice, Fonts
-from regard.viewing.labels import LabelledMap, labelled, short, spaced
+from regard.viewing.labels import WEIGHT, LabelledMap, labelled, short, spaced, uniformity_note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,15 +123,42 @@ class _Names:
     target: Choice | None
 
 
+@dataclass(frozen=True)
+class _Grid:
+    """Weights of the panels, with the names of the rows and of the columns of panels. A single row
+    or column has no name."""
+
+    weights: Float[np.ndarray, "panel_row panel_column target source"]
+    row_names: list[str]
+    column_names: list[str]
+
+    @classmethod
+    def of(cls, weights: Float[np.ndarray, "layer head target source"]) -> _Grid:
+        """Return layers as rows and heads as columns, but the layers of one head as columns if they
+        are taller than wide."""
+        layers, heads = (
+            [f"{name} {n + 1}" for n in range(number)] if number > 1 else []
+            for name, number in zip(("layer", "head"), weights.shape[:2], strict=True)
+        )
+        if not heads and weights.shape[2] > weights.shape[3]:
+            return cls(weights.swapaxes(0, 1), heads, layers)
+        return cls(weights, layers, heads)
+
+
 def _figure(
     labelled_map: LabelledMap, columns: list[Choice], rows: list[Choice], names: _Names
 ) -> Figure:
-    layout = _lay_out(labelled_map, columns, rows)
-    num_layers, num_heads = labelled_map.weights.shape[:2]
+    weights, scale = labelled_map.weights, 1.0
+    if labelled_map.is_scaled:
+        weights = np.ma.masked_equal(weights, 0)
+        scale = float(weights.max()) if weights.any() else 1.0
+    grid = _Grid.of(weights)
+    layout = _lay_out(grid, columns, rows)
+    num_rows, num_columns = grid.weights.shape[:2]
     width, height = layout.panel
     page = (
-        layout.left + num_heads * width + (num_heads - 1) * GAP + layout.right,
-        layout.top + num_layers * height + (num_layers - 1) * GAP,
+        layout.left + num_columns * width + (num_columns - 1) * GAP + layout.right,
+        layout.top + num_rows * height + (num_rows - 1) * GAP,
     )
     figure = empty_figure(*page)
 
@@ -139,20 +167,22 @@ def _figure(
         bounds = x / page[0], 1 - (y + height) / page[1], width / page[0], height / page[1]
         return figure.add_axes(bounds)
 
-    numbered = num_layers == num_heads == 1 and max(labelled_map.weights.shape) <= MAX_NUMBERED
-    for layer, head in np.ndindex(num_layers, num_heads):
+    numbered = num_rows == num_columns == 1 and max(grid.weights.shape) <= MAX_NUMBERED
+    for row, column in np.ndindex(num_rows, num_columns):
         axes = place(
-            layout.left + head * (width + GAP), layout.top + layer * (height + GAP), width, height
+            layout.left + column * (width + GAP), layout.top + row * (height + GAP), width, height
         )
-        mesh = _panel(axes, labelled_map.weights[layer, head], layout, numbered=numbered)
-        if layer == 0:
+        mesh = _panel(axes, grid.weights[row, column], layout, scale, numbered=numbered)
+        if row == 0:
             _label_columns(axes, columns, layout)
-            if num_heads > 1:
-                _name(axes, f"head {head + 1}", (0.5, 1 + (layout.top - NAME) / height), layout)
-        if head == 0:
+            if grid.column_names:
+                at = 0.5, 1 + (layout.top - NAME) / height
+                _name(axes, grid.column_names[column], at, layout)
+        if column == 0:
             _label_rows(axes, rows, layout)
-            if num_layers > 1:
-                _name(axes, f"layer {layer + 1}", (-(layout.left - NAME / 2) / width, 0.5), layout)
+            if grid.row_names:
+                at = -(layout.left - NAME / 2) / width, 0.5
+                _name(axes, grid.row_names[row], at, layout)
     bar = place(
         page[0] - layout.right + GAP, layout.top, BAR_WIDTH, min(BAR_LENGTH, page[1] - layout.top)
     )
@@ -174,17 +204,28 @@ def _figure(
     write_name(
         names.title, 0.0, above, size=layout.type_size + 1, color=INK, va="bottom", ha="left"
     )
-    if labelled_map.note:
-        figure.text(layout.left / page[0], -PAD / page[1], labelled_map.note, va="top", ha="left",
+    if notes := _notes(labelled_map):
+        figure.text(layout.left / page[0], -PAD / page[1], notes, va="top", ha="left",
                     size=layout.type_size - 1, color=QUIET)  # fmt: skip
     return figure
 
 
-def _lay_out(labelled_map: LabelledMap, columns: list[Choice], rows: list[Choice]) -> _Layout:
-    num_layers, num_heads, num_rows, num_columns = labelled_map.weights.shape
-    alone = num_layers == num_heads == 1
+def _notes(labelled_map: LabelledMap) -> str:
+    """Return the explanation of the labels and of the colours."""
+    notes = [labelled_map.note]
+    if labelled_map.is_scaled and not labelled_map.weights.all():
+        notes.append("grey: exactly 0")
+    if labelled_map.quantity == WEIGHT:
+        notes.append(uniformity_note(labelled_map.weights, "column"))
+    return "; ".join(filter(None, notes))
+
+
+def _lay_out(grid: _Grid, columns: list[Choice], rows: list[Choice]) -> _Layout:
+    panel_rows, panel_columns, num_rows, num_columns = grid.weights.shape
+    alone = panel_rows == panel_columns == 1
     extent, minimum, maximum = (7.0, 0.2, 0.48) if alone else (11.0, 0.15, 0.3)
-    cell = min(max(extent / max(num_layers * num_rows, num_heads * num_columns), minimum), maximum)
+    longest = max(panel_rows * num_rows, panel_columns * num_columns)
+    cell = min(max(extent / longest, minimum), maximum)
     type_size = min(max(cell * 72 * 0.58, 6.0), 10.5)
     widest_column, widest_row = (max(widths(choices, type_size)) for choices in (columns, rows))
     slanted = widest_column > 0.9 * cell
@@ -196,24 +237,30 @@ def _lay_out(labelled_map: LabelledMap, columns: list[Choice], rows: list[Choice
         cell=cell,
         type_size=type_size,
         slanted=slanted,
-        left=widest_row + 2 * PAD + NAME * (num_layers > 1),
-        top=height + 1.5 * PAD + NAME * (num_heads > 1),
+        left=widest_row + 2 * PAD + NAME * bool(grid.row_names),
+        top=height + 1.5 * PAD + NAME * bool(grid.column_names),
         right=max(GAP + BAR_WIDTH + BAR_NUMBERS, overhang),
         panel=(num_columns * cell, num_rows * cell),
     )
 
 
 def _panel(
-    axes: Axes, weights: Float[np.ndarray, "target source"], layout: _Layout, *, numbered: bool
+    axes: Axes,
+    weights: Float[np.ndarray, "target source"],
+    layout: _Layout,
+    scale: float,
+    *,
+    numbered: bool,
 ) -> Any:
-    """Draw the cells as vector shapes, because viewers of PDF and SVG blur pixels."""
+    """Draw the cells as vector shapes, because viewers of PDF and SVG blur pixels. `scale` is the
+    weight of the darkest colour. Masked weights have the colour of exact zeros."""
     from matplotlib.colors import ListedColormap
 
     mesh = axes.pcolormesh(
         weights,
-        cmap=ListedColormap(SCALE),
+        cmap=ListedColormap(SCALE).with_extremes(bad=ZERO),
         vmin=0,
-        vmax=1,
+        vmax=scale,
         edgecolors=GRID,
         linewidth=layout.cell,
         antialiased=True,
@@ -225,7 +272,8 @@ def _panel(
     if numbered:
         for (row, column), weight in np.ndenumerate(weights):
             if weight >= MIN_PRINTED_WEIGHT:
-                axes.text(column + 0.5, row + 0.5, f"{weight:.2f}", color=ink(float(weight)),
+                colour = ink(float(weight) / scale)
+                axes.text(column + 0.5, row + 0.5, f"{weight:.2f}", color=colour,
                           size=layout.type_size - 2.5, ha="center", va="center")  # fmt: skip
     return mesh
 
@@ -266,9 +314,12 @@ def _name(axes: Axes, name: str, at: tuple[float, float], layout: _Layout) -> No
 
 def _colour_bar(axes: Axes, mesh: Any, labelled_map: LabelledMap, layout: _Layout) -> None:
     """Draw the colour bar; its arrow marks weights above 1, which are not normalised."""
-    above = "max" if labelled_map.weights.max() > 1 + 1e-4 else "neither"
-    bar = axes.figure.colorbar(mesh, cax=axes, ticks=[0, 0.5, 1], extend=above, format="{x:g}")
+    largest = mesh.norm.vmax
+    above = "max" if labelled_map.weights.max() > largest + 1e-4 else "neither"
+    ticks = [0, largest / 2, largest]
+    bar = axes.figure.colorbar(mesh, cax=axes, ticks=ticks, extend=above, format="{x:.2g}")
     bar.outline.set(linewidth=0.7, edgecolor=FRAME)
     bar.ax.tick_params(length=2, width=0.6, color=FRAME, labelcolor=QUIET,
                        labelsize=layout.type_size - 1.5)  # fmt: skip
-    bar.set_label(labelled_map.quantity, size=layout.type_size - 1, color=QUIET)
+    name = f"{labelled_map.quantity}{', up to the largest' * labelled_map.is_scaled}"
+    bar.set_label(name, size=layout.type_size - 1, color=QUIET)

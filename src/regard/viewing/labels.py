@@ -27,6 +27,13 @@ QUANTITIES: Mapping[AttentionKind, str] = {
     "gradient": "share of gradient",
 }
 """Names of the numbers of maps that are not attention weights."""
+WEIGHT = "weight"
+TITLES: Mapping[AttentionKind, str] = {
+    "gradient": "share of each input in the gradient of each output",
+}
+"""Titles of maps whose kind alone does not say what is drawn."""
+UNIFORM = 1.5
+"""Largest weight of nearly uniform attention, in units of the mean weight."""
 LONGEST = 24
 """Upper bound of the length of a label. Longer labels are cut off, because they would take more
 room than the map."""
@@ -45,8 +52,11 @@ class LabelledMap:
     """Languages of the column labels and of the row labels."""
     note: str = ""
     """Explanation of marks in the labels."""
-    quantity: str = "weight"
+    quantity: str = WEIGHT
     """Name of the numbers, for colour bars and legends."""
+    is_scaled: bool = False
+    """Whether the colours of a figure end at the largest number instead of 1. Zeros have a colour
+    of their own then."""
 
     def __post_init__(self) -> None:
         if self.weights.shape[2:] != (len(self.row_labels), len(self.column_labels)):
@@ -79,7 +89,7 @@ class LabelledMap:
         1; several memories of vectors stand side by side. ValueError if the trace has no such
         map."""
         target, source = trace.rows(kind), trace.columns(kind)
-        quantity = QUANTITIES.get(kind, "weight")
+        quantity = QUANTITIES.get(kind, WEIGHT)
         if source is not None:
             languages = source.language, target.language
             weights = trace.map(kind).weights
@@ -91,8 +101,9 @@ class LabelledMap:
             )
             note = "; ".join(notes)
             return cls(
-                weights, source.labels, rows, languages=languages, note=note, quantity=quantity
-            )
+                weights, source.labels, rows, languages=languages, note=note, quantity=quantity,
+                is_scaled=kind == "gradient",
+            )  # fmt: skip
         maps = _of_one_model(trace, kind)
         numbers = tuple(str(n + 1) for each in maps for n in range(each.weights.shape[3]))
         weights = np.concatenate([each.weights for each in maps], axis=3)
@@ -151,6 +162,16 @@ def _of_one_model(trace: Trace, kind: AttentionKind) -> Sequence[AttentionMap]:
 def labelled(attention: Trace | LabelledMap) -> LabelledMap:
     """Return the cross-attention map of a trace; a labelled map is returned unchanged."""
     return LabelledMap.of_trace(attention) if isinstance(attention, Trace) else attention
+
+
+def uniformity_note(weights: Float[np.ndarray, "*map source"], place: str) -> str:
+    """Return a note if all attention weights are nearly uniform, otherwise an empty text. `place`
+    is the name of a source position in the note."""
+    number = weights.shape[-1]
+    is_normalised = UNIFORM * weights.mean() > 1 / number
+    if number == 1 or not is_normalised or weights.max() >= UNIFORM / number:
+        return ""
+    return f"nearly uniform attention (1/{number} = {1 / number:.2g} a {place})"
 
 
 def visible(piece: str) -> str:

@@ -37,7 +37,7 @@ from regard.viewing.figure import (
     write,
 )
 from regard.viewing.fonts import Choice, Fonts
-from regard.viewing.labels import LabelledMap, short, spaced
+from regard.viewing.labels import LabelledMap, short, spaced, uniformity_note
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,8 +51,6 @@ SATURATION = 0.5
 """Saturation of the image under the colours: without any, shapes of equal brightness vanish."""
 DEEPEST = 0.75
 """Place of the largest weight on the colour scale: darker colours would hide the image."""
-UNIFORM = 1.5
-"""Largest weight of uniform attention, in units of the mean weight."""
 LUMA = (0.299, 0.587, 0.114)
 """Luma coefficients of red, green and blue (ITU-R BT.601)."""
 
@@ -192,16 +190,14 @@ def _notes(
     words: LabelledMap, maps: Float[np.ndarray, "target row column"], settings: OverlaySettings
 ) -> str:
     """Return the explanation of the colours."""
-    largest, cells = float(maps.max(initial=0)), maps[0].size
+    largest = float(maps.max(initial=0))
     scale = (
         "0 to the number in each panel"
         if settings.scale == "word"
         else f"0 to {largest:.2g}, one scale for all words"
     )
     notes = [spaced(words.title)] * bool(words.title) + [f"colour: attention weight, {scale}"]
-    if largest < UNIFORM / cells:
-        notes.append(f"nearly uniform attention (1/{cells} = {1 / cells:.2g} a cell)")
-    return "; ".join(notes)
+    return "; ".join(filter(None, [*notes, uniformity_note(maps.reshape(len(maps), -1), "cell")]))
 
 
 def _foot(figure: Figure, notes: str, page: tuple[float, float]) -> None:

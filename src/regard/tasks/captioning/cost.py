@@ -17,10 +17,10 @@ from regard.runs import splits
 from regard.tasks.arguments import sections_of
 from regard.tasks.captioning.training import tokenizer_of
 from regard.tasks.cost import (
-    ASSUMED_WORDS,
     LEARN,
     Cost,
     VocabularySizes,
+    assumed_size,
     num_multiplied,
     num_parameters,
 )
@@ -32,7 +32,7 @@ def estimate_cost(experiment: Experiment) -> Cost:
     A source token is a cell of an image. It costs its share of the convolutions, three times the
     forward pass, because the backward pass costs two."""
     data, config = sections_of(experiment, CaptionDataConfig, experiment.name)
-    num_words, is_assumed = data.vocabulary_size or ASSUMED_WORDS, True
+    num_words, is_assumed = data.vocabulary_size or assumed_size(data.tokenizer), True
     if data.synthetic is not None:
         pairs = splits.read(data).train
         num_words, is_assumed = len(tokenizer_of(data, None, list(pairs))), False
@@ -49,7 +49,7 @@ def estimate_cost(experiment: Experiment) -> Cost:
             num_cells = model.encoder(source).mask.size(1)
     decoder: Any = model.decoder
     return Cost(
-        sizes=VocabularySizes(num_cells, num_words, is_assumed),
+        sizes=VocabularySizes(0, num_words, is_assumed),
         num_parameters=num_parameters(model),
         source_token=3 * counter.get_total_flops() // num_cells,
         target_token=LEARN * num_multiplied(decoder),

@@ -10,7 +10,7 @@ from regard.linear import meta_device
 from regard.runs import splits
 from regard.tasks.arguments import sections_of
 from regard.tasks.classification.inputs import InputsAndTargets
-from regard.tasks.cost import ASSUMED_LABELS, ASSUMED_WORDS, Cost, VocabularySizes
+from regard.tasks.cost import ASSUMED_LABELS, Cost, VocabularySizes, assumed_size
 
 
 def estimate_cost(experiment: Experiment) -> Cost:
@@ -18,7 +18,8 @@ def estimate_cost(experiment: Experiment) -> Cost:
     data, config = sections_of(experiment, ClassificationDataConfig, experiment.name)
     sizes = vocabulary_sizes(data)
     with meta_device():
-        model = build_classifier(config, sizes.source, sizes.num_features, sizes.target)
+        num_outputs = sizes.num_labels or 1
+        model = build_classifier(config, sizes.source, sizes.num_features, num_outputs)
     sides: Any = model.encoder, model.head
     batch_tokens = data.batch_tokens if data.batch_sentences is None else None
     return Cost.of_model(experiment, sizes, model, sides, batch_tokens)
@@ -29,13 +30,14 @@ def vocabulary_sizes(config: ClassificationDataConfig) -> VocabularySizes:
     if config.synthetic is not None:
         inputs = InputsAndTargets.learn(config, list(splits.read(config).train))
         features = inputs.reader.features
-        return VocabularySizes(inputs.vocabulary_size, inputs.targets.size, False, features)
-    num_words = config.vocabulary_size or ASSUMED_WORDS
-    num_outputs = ASSUMED_LABELS if config.target == "label" else 1
+        num_labels = inputs.targets.size if config.target == "label" else 0
+        return VocabularySizes(inputs.vocabulary_size, 0, False, features, num_labels)
+    num_words = config.vocabulary_size or assumed_size(config.tokenizer)
+    num_labels = ASSUMED_LABELS if config.target == "label" else 0
     match config.source:
         case "text":
-            return VocabularySizes(num_words, num_outputs, True)
+            return VocabularySizes(num_words, 0, True, 0, num_labels)
         case "items":
-            return VocabularySizes(num_words, num_outputs, True, 1)
+            return VocabularySizes(num_words, 0, True, 1, num_labels)
         case "series":
-            return VocabularySizes(0, num_outputs, True, 1)
+            return VocabularySizes(0, 0, True, 1, num_labels)

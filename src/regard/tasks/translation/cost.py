@@ -7,12 +7,12 @@ from typing import Any
 from regard.building import build_translation
 from regard.config import DataConfig, Experiment
 from regard.data.examples import Corpus
-from regard.data.text.tokenizer_settings import SUBWORD_SIZE, SUBWORDS
+from regard.data.text.tokenizer_settings import SUBWORDS
 from regard.linear import meta_device
 from regard.runs import splits
 from regard.runs.splits import TrainingPairs
 from regard.tasks.arguments import sections_of
-from regard.tasks.cost import ASSUMED_WORDS, Cost, VocabularySizes
+from regard.tasks.cost import Cost, VocabularySizes, assumed_size
 from regard.tasks.translation import preparation
 from regard.tasks.translation.encoding import Tokenizers
 
@@ -39,8 +39,7 @@ def vocabulary_sizes(config: DataConfig) -> VocabularySizes:
         pairs = empty if config.synthetic is None else splits.read(config).train
         tokenizers = preparation.train_tokenizers(config, pairs)
         return VocabularySizes(len(tokenizers.source), len(tokenizers.target), False)
-    kinds = config.tokenizer, config.target_tokenizer or config.tokenizer
-    known = [kind in SUBWORDS for kind in kinds]
-    defaults = [SUBWORD_SIZE if is_known else ASSUMED_WORDS for is_known in known]
+    kind, target_kind = config.tokenizer, config.target_tokenizer or config.tokenizer
+    defaults = assumed_size(kind), assumed_size(target_kind, kind)
     source, target = (config.vocabulary_size or size for size in defaults)
-    return VocabularySizes(source, target, not all(known))
+    return VocabularySizes(source, target, not {kind, target_kind} <= {*SUBWORDS})
