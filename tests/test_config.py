@@ -31,7 +31,7 @@ from regard.config import (
     TransformerEncoderConfig,
     resolve,
 )
-from regard.config.checks import Range, field_types, format_value
+from regard.config.checks import Range, field_types, format_value, option_of
 from regard.errors import UserError
 from tests import configs
 
@@ -74,6 +74,35 @@ def test_every_number_has_its_range(section, record, name, kind, limits):
             record(**{name: value})
         assert str(caught.value).startswith(f"{section}.{name} is {format_value(value)}: expected")
         assert str(limits) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "option"),
+    [
+        ("model.decoder.gate", False, "--model.decoder.no-gate"),
+        ("model.decoder.key_positions", True, "--model.decoder.key-positions"),
+        ("resume", False, "--no-resume"),
+        ("model.decoder.key_layers", (0, -1), "--model.decoder.key-layers 0 -1"),
+        ("model.size", 8, "--model.size 8"),
+    ],
+)
+def test_a_value_is_written_as_an_option(name, value, option):
+    assert option_of(name, value) == option
+
+
+def test_a_dropout_is_less_than_1():
+    dropouts = [
+        (section, record, name)
+        for section, record, name, *_ in NUMBERS
+        if name.endswith("dropout") and name != "bpe_dropout"
+    ]
+    assert len(dropouts) > 10
+    for section, record, name in dropouts:
+        with pytest.raises(UserError) as caught:
+            record(**{name: 1.0})
+        expected = f"{section}.{name} is 1.0: expected a number from 0 to less than 1"
+        assert str(caught.value).startswith(expected)
+        assert getattr(record(**{name: 0.99}), name) == 0.99
 
 
 def test_the_number_of_checked_fields_is_known():
@@ -250,7 +279,7 @@ def test_inconsistent_data_and_models_are_named(task, other):
     [
         (dict(size=256, heads=5), r"heads is 5: expected a number that divides .*, which is 256"),
         (dict(size=12, heads=4, positions="rotary"), r"each of the 4 heads has 3"),
-        (dict(dropout=2.0), "dropout is 2.0: expected a number from 0 to 1"),
+        (dict(dropout=2.0), "dropout is 2.0: expected a number from 0 to less than 1"),
     ],
 )
 def test_heads_must_divide_the_size(given, words):

@@ -49,6 +49,18 @@ def test_attention_that_does_not_fit_is_refused(attention, words):
         built(attention, encoder_size=10)
 
 
+def test_all_fields_of_attention_and_the_options_that_unset_them_are_named():
+    with pytest.raises(UserError) as caught:
+        built(wiring="plain", gate=True, key_layers=(0, -1), attention=dict(doubly_stochastic=1.0))
+    assert str(caught.value) == (
+        "model.decoder.key_layers and model.decoder.gate and "
+        "model.decoder.attention.doubly_stochastic are set, but model.decoder.wiring plain has no "
+        "attention: set the wiring to bahdanau, luong or gnmt, or unset the fields: "
+        "--model.decoder.key-layers -1 --model.decoder.no-gate "
+        "--model.decoder.attention.doubly-stochastic 0.0"
+    )
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -119,7 +119,12 @@ def test_named_alternatives_to_numbers_are_accepted():
         ("train copy --model.decoder.attention.score addtive", "did you mean additive?"),
         (
             "train copy --model.decoder.key-layers 0 b",
-            "--model.decoder.key-layers is ['0', 'b']: expected a list",
+            "--model.decoder.key-layers is '0 b': expected a list",
+        ),
+        (
+            "train copy --model.encoder.kind dilated_convolution --model.encoder.unfolding 1.2 -1",
+            "--model.encoder.unfolding is '1.2 -1': expected 2 values: a number more than 0 and a "
+            "whole number from 0 to 1,000,000",
         ),
         ("train copy --training.adam-betas 0.9", "expected 2 values, each a number"),
         ("train copy --training.seed 18446744073709551616", "from 0 to 9,223,372,036,854,775,807"),
@@ -162,7 +167,19 @@ def test_named_alternatives_to_numbers_are_accepted():
         ("train copy --bogus", "unknown option '--bogus'; --help lists the options"),
         ("train copy --training.epochs", "--training.epochs has no value: expected a whole"),
         ("train copy --data.path --resume", "--data.path has no value: expected a path"),
-        ("train copy --model.encoder.bidirectional True", "True (a switch takes no value"),
+        (
+            "train copy --model.encoder.bidirectional True",
+            "True (a switch takes no value: write --model.encoder.bidirectional or "
+            "--model.encoder.no-bidirectional)",
+        ),
+        (
+            "train copy --model.decoder.no-gate true",
+            "write --model.decoder.gate or --model.decoder.no-gate)",
+        ),
+        (
+            "train copy --no-model.decoder.gate",
+            "unknown option '--no-model.decoder.gate'; did you mean --model.decoder.no-gate?",
+        ),
         (
             "train copy --model.encoder.bidirectional=1",
             "is a switch and takes no value, but '1' came",

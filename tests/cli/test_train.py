@@ -120,7 +120,7 @@ def test_options_without_effect_are_reported(capsys, here):
     pairs(here / "mine.tsv")
     plain = ["--model.decoder.wiring", "plain", "--model.decoder.attention.score", "dot"]
     status, out, _ = regard(capsys, "mine.tsv", *SMALL, *plain, "--training.epochs", 1)
-    assert (status, "model.decoder.attention has no effect: " in out) == (0, True)
+    assert (status, "\nwarning: model.decoder.attention has no effect: " in out) == (0, True)
 
 
 def test_options_without_effect_of_a_resumed_run_are_those_of_its_command(capsys, here):
@@ -590,14 +590,27 @@ def test_the_kind_of_source_of_a_number_is_recognised(here):
     assert items.model.encoder.kind == "bag_of_words"
 
 
-@pytest.mark.parametrize(("wiring", "draws"), [("luong", True), ("plain", False)])
-def test_the_last_line_names_commands_that_apply_to_the_model(capsys, here, wiring, draws):
+@pytest.mark.parametrize("wiring", ["luong", "plain"])
+def test_the_last_line_names_commands_that_apply_to_the_model(capsys, here, wiring):
     data = pairs(here / "mine.tsv")
     options = (*SMALL, "--training.epochs", 1, "--model.decoder.wiring", wiring)
     status, out, _ = regard(capsys, data, *options)
     assert status == 0
-    assert "try it: regard translate runs/mine" in out
-    assert ("regard plot" in out) == draws
+    assert 'try it: regard translate runs/mine    regard plot runs/mine "some text"\n' in out
+    assert main.run(["plot", "runs/mine", "w1 w2"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("wiring", "figure"), [("bahdanau", "attention.png"), ("plain", "--feature-maps -o maps.png")]
+)
+def test_the_last_line_of_a_captioner_names_a_figure_of_it(capsys, here, wiring, figure):
+    plain = ("--model.decoder.no-gate", "--model.decoder.attention.doubly-stochastic", 0)
+    size = ("--model.size", 8, "--data.synthetic-size", 400, "--training.updates", 1)
+    options = ("--model.decoder.wiring", wiring, *plain, *size, "-o", "runs/shapes")
+    status, out, _ = regard(capsys, "shapes-caption", *options)
+    assert status == 0
+    assert "try it: regard caption runs/shapes IMAGE    regard plot runs/shapes IMAGE" in out
+    assert figure in out
 
 
 def test_an_unknown_family_is_one_line(capsys, here):

@@ -162,7 +162,6 @@ def test_channels_widths_and_output_may_differ():
         (dict(layers=3), "encoder.channels has 2 numbers: expected one number, or one for each of"),
         (dict(encoder_widths=(4,)), "encoder.widths has 4: expected odd numbers"),
         (dict(output_size=3, tied="output"), "output_size is 3 and model.decoder.size 5"),
-        (dict(dropout=1.0), "the dropout of a gated convolution is 1: expected less than 1"),
         (dict(encoder_size=11), "attention.score is dot, which needs queries and keys of one size"),
     ],
 )

@@ -9,7 +9,10 @@ import pytest
 
 from regard import recipes
 from regard.config import TrainingConfig
-from regard.pipeline.diagnosis import diagnose, diagnose_run
+from regard.metrics.captions import CAPTION_METRICS
+from regard.metrics.classification import r2
+from regard.metrics.text import TEXT_METRICS
+from regard.pipeline.diagnosis import MAX_UNLEARNED, diagnose, diagnose_run
 from regard.runs.folder import RunFolder
 from regard.training.log import EndLine
 
@@ -72,7 +75,13 @@ def continued(*validations, average=None):
             r"dev exact match 0.50.: check the columns",
         ),
         (end(-0.1), log("R2", dev=(5.0,)), r"dev R2 -0.10.: check"),
-        (end(0.0), log("BLEU"), r"BLEU was 0 at every validation"),
+        (end(4.0), log("CIDEr-D", dev=(5.0, 5.0)), r"dev CIDEr-D 4.00.: check the columns"),
+        (end(0.0), log("BLEU"), r"dev BLEU 0.00.: BLEU was 0 at every validation"),
+        (
+            end(0.0, update=9),
+            log("BLEU"),
+            r"dev BLEU 0.00.: only 9 updates; raise .* BLEU was 0 .*metric chrf or exact_match$",
+        ),
         (end(0.02), log("BLEU"), r"perhaps .* .dev BLEU 0.02.: BLEU counts .*metric chrf"),
         (end(0.02, update=9), log("BLEU"), r"perhaps .* .dev BLEU 0.02.: only 9 updates"),
     ],
@@ -81,6 +90,32 @@ def test_a_low_score_has_a_likely_cause(line, records, cause):
     import re
 
     assert re.search(cause, diagnose(line, records, TARGETS, TRAINING) or "")
+
+
+def test_the_metrics_are_named_as_in_the_log():
+    texts = ["a b c d", "e f g h"]
+    scores = [
+        *(
+            metric.compute(texts, [[text] for text in texts])
+            for metric in (*TEXT_METRICS, *CAPTION_METRICS)
+        ),
+        r2(["1", "2"], ["1", "2"]),
+    ]
+    assert {*MAX_UNLEARNED} <= {score.name for score in scores}
+
+
+def test_bleu_of_sentences_is_a_score_like_others():
+    sentences = ["the cat sits on the mat"] * 20
+    flat = log("BLEU", dev=(5.0, 5.0))
+    training = TrainingConfig(warmup=400, updates=3)
+    assert diagnose(end(0.0, update=3), flat, sentences, training) == (
+        "nothing was learned (dev BLEU 0.00): only 3 updates, fewer than the 400 of the warm-up; "
+        "raise --training.updates"
+    )
+    sentence = diagnose(end(0.0), log("BLEU"), sentences, TRAINING) or ""
+    assert sentence.startswith("dev BLEU is still 0.00, but the dev loss falls (from 5.000 to 3.0")
+    sentence = diagnose(end(0.5), flat, sentences, TRAINING) or ""
+    assert sentence.startswith("nothing was learned (dev BLEU 0.50): check the columns")
 
 
 def test_an_end_within_the_warm_up_is_the_cause():
@@ -108,6 +143,11 @@ def test_a_dev_loss_that_falls_to_the_end_asks_for_a_longer_training():
         "dev exact match is still 0.00 on 1 example, but the dev loss falls (from 2.115 to 1.084): "
         "train longer; raise --training.updates"
     )
+    slowly = log("exact match", dev=(4.197, 3.884, 3.308, 3.033, 2.830, 2.733))
+    sentence = diagnose(end(0.0), slowly, TARGETS, TRAINING) or ""
+    assert "but the dev loss falls (from 4.197 to 2.733): train longer" in sentence
+    flat = log("exact match", dev=(4.2, 3.8, 3.01, 3.0, 2.99, 2.98))
+    assert "check the columns" in (diagnose(end(0.0), flat, TARGETS, TRAINING) or "")
     targets = ["A"] * 14 + ["B"] * 6
     sentence = diagnose(end(70.0), log("accuracy"), targets, TRAINING) or ""
     assert sentence.startswith(
@@ -126,6 +166,9 @@ def test_initial_weights_that_stay_the_best_are_reported():
     assert sentence.startswith("the model has the initial weights (dev exact match 69.00): ")
     assert "validation after them has 0.00; lower --training.learning-rate" in sentence
     assert "warm-up" not in sentence
+    tiny = continued((3.9e-09, 5.0), (1.9e-09, 6.0))
+    sentence = diagnose(end(3.9e-09), tiny, TARGETS, TRAINING) or ""
+    assert "has an equal score and no lower dev loss; lower" in sentence
     low = continued((0.0, 5.0), (0.0, 6.0), (0.0, 7.0))
     sentence = diagnose(end(0.0, update=2), low, TARGETS, TRAINING) or ""
     assert "has an equal score and no lower dev loss; lower" in sentence

@@ -82,7 +82,19 @@ def test_members_are_added(folder, capsys, monkeypatch):
     assert regard([*words, "--members=3"]) == 0
     assert (longer / SEEDS[0] / "model.safetensors").stat().st_mtime_ns == first
     assert [path.name for path in members_of(longer)] == [*SEEDS, "training.seed=9"]
-    assert "regard evaluate" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "regard evaluate" in out
+    assert "3 trainings, 2 finished already, 1 at a time, in " in out
+    assert out.count("  finished already\n") == 2
+
+
+def test_a_finished_ensemble_is_not_announced_as_a_training(folder, capsys, monkeypatch):
+    monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
+    words = ["ensemble", *TINY, "--training.seed=7", "-o", str(folder), "--workers=1"]
+    assert regard([*words, "--members=2"]) == 0
+    out = capsys.readouterr().out
+    assert f"2 trainings, finished already, in {folder}\n" in out
+    assert out.count("  finished already\n") == 2
 
 
 @pytest.mark.parametrize(

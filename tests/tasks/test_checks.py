@@ -30,13 +30,13 @@ NAMES = [f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst"
 WORDS = [Pair(name, name[::-1], number) for number, name in enumerate(NAMES, start=1)]
 
 
-def findings(kind, train, dev):
+def findings(kind, train, dev, *tokenizers_path):
     settings = TokenizerSettings(kind=kind)
     tokenizers = tuple(
         Tokenizer.train([getattr(pair, side) for pair in train], settings)
         for side in ("source", "target")
     )
-    return pair_findings(tokenizers, train, dev)
+    return pair_findings(tokenizers, train, dev, *tokenizers_path)
 
 
 def test_unknown_held_out_words_stop_a_training():
@@ -75,6 +75,14 @@ def test_some_unknown_words_are_a_warning():
     (source, target) = findings("words", WORDS[:60], dev)
     assert source.severity == target.severity == "warn"
     assert source.text.startswith("60 % of the held-out source words are unknown, so outputs")
+
+
+def test_the_vocabulary_of_another_run_is_the_cause_of_unknown_words():
+    _, target = findings("words", WORDS[:60], WORDS[40:90], Path("first"))
+    assert target.text == (
+        "60 % of the held-out target words are unknown to the vocabulary of first, so outputs will "
+        "be poor: consider a new vocabulary (without --data.tokenizers-path)"
+    )
 
 
 def test_numbers_in_order_are_no_sources():

@@ -135,6 +135,15 @@ def test_teachers_that_do_not_fit_are_one_line(ensemble, tmp_path):
             train(distilled(base, teacher), tmp_path / "student")
         assert "\n" not in str(error.value)
         assert not (tmp_path / "student").exists()
+    first = ensemble / "1"
+    for teachers, message in (
+        ((first, tmp_path / "other"), f"{first} and {tmp_path / 'other'} cannot teach one model"),
+        ((tmp_path / "other", first), f"{tmp_path / 'other'} and {first} cannot teach one model"),
+        ((first, ensemble / "2" / ".." / "1"), f"{first} is named 2 times: expected different"),
+        ((ensemble, first), f"{first} is named 2 times: expected different runs"),
+    ):
+        with pytest.raises(UserError, match=f"^training.teachers: {message}"):
+            train(distilled(base, *teachers), tmp_path / "student")
 
 
 def test_classifiers_are_distilled(tmp_path):

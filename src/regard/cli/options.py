@@ -8,10 +8,10 @@ from __future__ import annotations
 import difflib
 import io
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import MISSING, is_dataclass
-from itertools import takewhile, zip_longest
+from itertools import pairwise, takewhile, zip_longest
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
@@ -26,6 +26,7 @@ from regard.config.checks import (
     field_types,
     find_problem,
     format_value,
+    option_of,
     parse_value,
 )
 from regard.errors import UsageError, UserError
@@ -74,19 +75,21 @@ def parse(
     if {"-h", "--help"} & {*takewhile(lambda argument: argument != "--", arguments)}:
         print(command_help(options, prog))
         raise SystemExit(0)
+    typed = arguments
     arguments = with_switch_values(options, arguments, default)
     check(options, arguments, default)
     arguments = _repeated(arguments)
-    with one_line(prog, remedy):
+    with one_line(prog, typed, remedy):
         if default is None:
             return tyro.cli(options, args=arguments, prog=prog, config=CONFIG)
         return tyro.cli(options, args=arguments, prog=prog, config=CONFIG, default=default)
 
 
 @contextmanager
-def one_line(prog: str, remedy: str = "") -> Iterator[None]:
+def one_line(prog: str, arguments: Sequence[str], remedy: str = "") -> Iterator[None]:
     """Turn the message that tyro prints before it exits into a UsageError of one line. The remedy
-    is added to a message about unexpected arguments that are no options."""
+    is added to a message about unexpected arguments that are no options. `arguments` are those that
+    the user typed."""
     message = io.StringIO()
     try:
         with redirect_stderr(message):
@@ -95,6 +98,8 @@ def one_line(prog: str, remedy: str = "") -> Iterator[None]:
         if error.code != UsageError.STATUS:  # SIGTERM
             raise
         problem = _problem(message.getvalue())
+        if problem.startswith("unexpected"):
+            problem += _switch_note(arguments)
         if remedy and re.fullmatch(r"unexpected arguments: [^-(].*[^)]", problem):
             problem += f": {remedy}"
         raise UsageError(f"{problem}; `{prog} --help` lists the arguments") from None
@@ -110,10 +115,22 @@ def _problem(message: str) -> str:
         return f"missing: {_missing(lines[1:])}"
     words = " ".join(" ".join(lines).split()).rstrip(".")
     words = re.sub(r"^Missing value for argument '([^']+)'.*", r"\1 has no value", words)
-    words = words.replace("Unrecognized options:", "unexpected arguments:")
-    if words.startswith("unexpected") and set(re.findall(r"\w+", words.lower())) & {*TRUTHS}:
-        words += " (a switch takes no value: write --NAME or --no-NAME)"
-    return words
+    return words.replace("Unrecognized options:", "unexpected arguments:")
+
+
+def _switch_note(arguments: Sequence[str]) -> str:
+    """Return how to write the first switch that has a value. Empty if no switch has one."""
+    for flag, word in pairwise(arguments):
+        if flag.startswith("--") and word.lower() in TRUTHS:
+            return f" (a switch takes no value: write {_both_options(flag)})"
+    return ""
+
+
+def _both_options(flag: str) -> str:
+    """Return the option of a switch and its opposite, from either of them."""
+    section, dot, name = flag.removeprefix("--").rpartition(".")
+    name = f"{section}{dot}{name.removeprefix('no-')}"
+    return f"{option_of(name, True)} or {option_of(name, False)}"
 
 
 def _missing(lines: list[str]) -> str:
@@ -148,8 +165,7 @@ def check(options: Any, arguments: Sequence[str], default: Any = None) -> None:
             if values:
                 parse_value(hints[name], values)
         except ValueError as error:
-            came = values[0] if len(values) == 1 else values
-            raise UserError(f"{flag} is {format_value(came)}: {error}") from None
+            raise UserError(f"{flag} is {format_value(' '.join(values))}: {error}") from None
 
 
 def _fields(record: Any, default: Any, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -227,21 +243,27 @@ def _words_of(hint: Any, words: list[str]) -> list[str]:
     return words if entries[-1] is ... else words[: len(entries)]
 
 
-def _check_name(flag: str, names: Collection[str]) -> None:
-    """Raise a UserError if no option has this name, nor the opposite of a switch."""
+def _check_name(flag: str, hints: Mapping[str, Any]) -> None:
+    """Raise a UserError if no option has this name, nor the opposite of a switch. `hints` are the
+    annotations of the options."""
     name = flag.removeprefix("--").replace("-", "_")
     section, _, last = name.rpartition(".")
     switch = last.removeprefix("no_")
     if name in ("help", "help_all") or (
-        last != switch and f"{section}.{switch}".lstrip(".") in names
+        last != switch and f"{section}.{switch}".lstrip(".") in hints
     ):
         return
     renamed = [new for old, new in RENAMED.items() if name in (old, old.rpartition(".")[2])]
     if renamed:
         new = re.sub(r"(data|model|training)\.|^output$", r"--\g<0>", renamed[0]).replace("_", "-")
         raise UsageError(f"unknown option {format_value(flag)}; did you mean {new}?")
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
-    near = near or [full for full in names if full.rpartition(".")[2] == last][:1]
+    switch = name.removeprefix("no_")
+    if switch != name and bool in map(bare, alternatives(hints.get(switch))):
+        raise UsageError(
+            f"unknown option {format_value(flag)}; did you mean {option_of(switch, False)}?"
+        )
+    near = difflib.get_close_matches(name, hints, n=1, cutoff=0.75)
+    near = near or [full for full in hints if full.rpartition(".")[2] == last][:1]
     hint = f"did you mean --{near[0].replace('_', '-')}?" if near else "--help lists the options"
     raise UsageError(f"unknown option {format_value(flag)}; {hint}")
 
@@ -251,10 +273,9 @@ def _check_count(flag: str, hint: Any, words: list[str], *, has_equals: bool) ->
     kinds = [bare(kind) for kind in alternatives(hint)]
     if kinds == [bool]:
         if has_equals:
-            section, dot, name = flag.removeprefix("--").rpartition(".")
             raise UsageError(
                 f"{flag} is a switch and takes no value, but {format_value(words[0])} came: write "
-                f"{flag} or --{section}{dot}no-{name}"
+                f"{_both_options(flag)}"
             )
     elif not words and not any(get_origin(kind) is tuple for kind in kinds):
         raise UsageError(f"{flag} has no value: {find_problem(hint, MISSING)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli import train
 from regard.cli.experiments import data_after_recipe
-from regard.cli.output import say, warn
+from regard.cli.output import counted, say, warn
 from regard.cli.progress import PreparationView
 from regard.cli.tables import format_table
 from regard.config import Data, Experiment, resolve
@@ -90,19 +90,23 @@ def train_jobs(options: Options) -> int:
     record = SweepRecord(options.arguments, options.command)
     check_folder(options.output, jobs, record)
     experiments = _experiments(jobs, options.arguments)
-    if not all(map(is_done, jobs)):
+    finished = {job for job in jobs if is_done(job)}
+    num_left = len(jobs) - len(finished)
+    if num_left:
         check_data(jobs, experiments)
         _check_data(experiments)
-    workers, place = _workers(options, len(jobs))
-    noun = "training" if len(jobs) == 1 else "trainings"
-    say(f"{len(jobs)} {noun}, {place}, in {options.output}")
+    workers, place = _workers(options, max(1, num_left))
+    if finished:
+        place = f"{len(finished)} finished already, {place}" if num_left else "finished already"
+    say(f"{counted(len(jobs), 'training')}, {place}, in {options.output}")
     num_done = 0
 
     def report(result: JobResult) -> None:
         nonlocal num_done
         num_done += 1
         score = "" if result.dev_score is None else f"dev score {result.dev_score:.2f}"
-        outcome = result.problem or f"{score}  {result.seconds:.0f} s"
+        time = "finished already" if result.job in finished else f"{result.seconds:.0f} s"
+        outcome = result.problem or f"{score}  {time}"
         say(f"{num_done} of {len(jobs)}  {result.job.folder.name}  {outcome}")
 
     try:

@@ -24,7 +24,7 @@ from regard.cli.experiments import (
     option_values,
 )
 from regard.cli.options import check, one_line, with_switch_values
-from regard.cli.output import say, warn
+from regard.cli.output import say
 from regard.cli.progress import PreparationView, TrainingView
 from regard.cli.train_help import full_help, short_help
 from regard.config import Experiment, ModelConfig, TrainingConfig, resolve
@@ -173,23 +173,22 @@ def _say_complete(end: EndLine, training: TrainingConfig, folder: Path) -> None:
 
 
 def _diagnose(end: EndLine, experiment: Experiment, folder: Path) -> None:
-    """Warn if nothing was learned, with the likely cause."""
-    from regard.pipeline.diagnosis import BLEU_IS_ZERO, diagnose_run
+    """Print the likely cause if nothing was learned."""
+    from regard.pipeline.diagnosis import diagnose_run
 
     diagnosis = diagnose_run(end, RunFolder(folder), experiment)
-    if diagnosis == BLEU_IS_ZERO:
-        warn(diagnosis)
-    elif diagnosis is not None:
+    if diagnosis is not None:
         say(diagnosis)
 
 
 def _next_commands(experiment: Experiment, folder: Path) -> list[str]:
-    """Return commands that use the trained model and draw its attention, if it has any."""
+    """Return commands that use the trained model and draw its attention. Without attention, the
+    gradient of texts is drawn, or the feature maps of images."""
     run, task = shlex.quote(str(folder)), experiment.data.task
-    use, plot = {
-        "caption": (f"regard caption {run} IMAGE", f"regard plot {run} IMAGE -o attention.png")
-    }.get(task, (f"regard {task} {run}", f'regard plot {run} "some text"'))
-    return [use, plot] if has_attention(experiment.model) else [use]
+    if task != "caption":
+        return [f"regard {task} {run}", f'regard plot {run} "some text"']
+    figure = "-o attention.png" if has_attention(experiment.model) else "--feature-maps -o maps.png"
+    return [f"regard caption {run} IMAGE", f"regard plot {run} IMAGE {figure}"]
 
 
 def parse(arguments: list[str], on_message: Callable[[str], None] = say) -> Options:
@@ -258,9 +257,10 @@ def _check_shared(model: ModelConfig, arguments: list[str]) -> None:
 
 def _cli(arguments: list[str], default: Options) -> Options:
     """Parse the options. The model's options are those of the parts of the default's model."""
+    typed = arguments
     arguments = with_switch_values(Options, arguments, default)
     check(Options, arguments, default)
-    with one_line(PROG, DATA_FILE):
+    with one_line(PROG, typed, DATA_FILE):
         return tyro.cli(PARSER, args=arguments, prog=PROG, default=default)
 
 
@@ -375,7 +375,7 @@ def _announce(plan: Plan, inherited: Container[str]) -> TrainingView:
         say(f"warning: {finding.text}")
     for unused in plan.unused:
         if unused.name not in inherited:
-            say(str(unused))
+            say(f"warning: {unused}")
     if plan.cache_files:
         size = sum(path.stat().st_size for path in plan.cache_files) / 1e6
         say(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, get_args
 
 from regard.config.checks import (
+    Dropout,
     Explanations,
     Positive,
     Share,
@@ -43,7 +44,7 @@ class AttentionConfig:
     """Function that turns scores into weights."""
     temperature: Positive = 1.0
     """Divisor of the scores."""
-    dropout: Share = 0.0
+    dropout: Dropout = 0.0
     """Dropout of the attention weights."""
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class DecoderAttentionConfig:
     """Function that turns scores into weights."""
     temperature: Positive = 1.0
     """Divisor of the scores."""
-    dropout: Share = 0.0
+    dropout: Dropout = 0.0
     """Dropout of the attention weights."""
     sampling: Sampling = "soft"
     """Context of a step: the weighted mean of the values (soft); the value at one position, sampled

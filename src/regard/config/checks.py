@@ -35,20 +35,23 @@ from regard.errors import UserError
 @dataclass(frozen=True)
 class Range:
     """Finite numbers that a field accepts, both ends included unless `is_open` excludes the lower
-    one."""
+    one or `is_open_above` the upper one."""
 
     minimum: int | float
     maximum: int | float = math.inf
     is_open: bool = False
+    is_open_above: bool = False
 
     def __contains__(self, value: int | float) -> bool:
         above = self.minimum < value if self.is_open else self.minimum <= value
-        return above and value <= self.maximum and value != math.inf
+        below = value < self.maximum if self.is_open_above else value <= self.maximum
+        return above and below and value != math.inf
 
     def __str__(self) -> str:
         if self.maximum == math.inf:
             return f"{'more than' if self.is_open else 'at least'} {self.minimum:,}"
-        return f"{'above' if self.is_open else 'from'} {self.minimum:,} to {self.maximum:,}"
+        first = f"{'above' if self.is_open else 'from'} {self.minimum:,}"
+        return f"{first} to {'less than ' if self.is_open_above else ''}{self.maximum:,}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +85,8 @@ Length = Annotated[int, Range(1, 1_000_000)]
 LengthOrZero = Annotated[int, Range(0, 1_000_000)]
 Seed = Annotated[int, Range(0, (1 << 63) - 1)]
 Share = Annotated[float, Range(0, 1)]
+Dropout = Annotated[float, Range(0, 1, is_open_above=True)]
+"""Probability of dropping a value. With 1 a model would learn nothing."""
 PositiveShare = Annotated[float, Range(0, 1, is_open=True)]
 Weight = Annotated[float, Range(0)]
 Positive = Annotated[float, Range(0, is_open=True)]
@@ -206,6 +211,16 @@ def format_value(value: object) -> str:
     return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
 
 
+def option_of(name: str, value: object) -> str:
+    """Return the option that sets the field of this full name to a value, as it is written on the
+    command line."""
+    if isinstance(value, bool):
+        section, dot, switch = name.rpartition(".")
+        return f"--{section}{dot}{'' if value else 'no-'}{switch}".replace("_", "-")
+    text = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return f"--{name.replace('_', '-')} {text}"
+
+
 def changed_fields(record: Any, *names: str) -> tuple[str, ...]:
     """Return the named fields of a dataclass that differ from their defaults."""
     return tuple(
@@ -298,9 +313,9 @@ def _is_choice(annotation: Any) -> bool:
     return get_origin(_split(annotation)[0]) is Literal
 
 
-def _listed(choices: Sequence[object]) -> str:
+def _listed(choices: Sequence[object], conjunction: str = "or") -> str:
     *first, last = map(str, choices)
-    return f"{', '.join(first)} or {last}" if first else last
+    return f"{', '.join(first)} {conjunction} {last}" if first else last
 
 
 def _name(annotation: Any) -> str:
@@ -313,7 +328,10 @@ def _name(annotation: Any) -> str:
         kinds = get_args(kind)
         if kinds[-1] is ...:
             return f"a list, each entry {_name(kinds[0])}"
-        return f"{len(kinds)} values, each {_name(kinds[0])}"
+        entries = [_name(kind) for kind in kinds]
+        if len({*entries}) == 1:
+            return f"{len(entries)} values, each {entries[0]}"
+        return f"{len(entries)} values: {_listed(entries, 'and')}"
     if kind in (int, float):
         name = "a whole number" if kind is int else "a number"
         return f"{name} {limits}" if limits else name

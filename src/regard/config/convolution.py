@@ -9,11 +9,11 @@ from typing import Literal, TypeVar
 
 from regard.config.attention import AttentionConfig
 from regard.config.checks import (
+    Dropout,
     Layers,
     Length,
     LengthOrZero,
     Positive,
-    Share,
     Size,
     changed_fields,
     check_fields,
@@ -52,7 +52,7 @@ class GatedConvolutionEncoderConfig:
     """Positional encoding: sinusoidal or learned vectors added to the embeddings."""
     max_positions: Length = 512
     """Number of learned positions: the longest source, in tokens."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the embeddings and of every convolution's input. Default: model.dropout."""
 
     attends = False
@@ -103,7 +103,7 @@ class GatedConvolutionDecoderConfig:
     """Positional encoding: sinusoidal or learned vectors added to the embeddings."""
     max_positions: Length = 512
     """Number of learned positions: the longest target, in tokens."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the embeddings, of every convolution's input and of the features. Default:
     model.dropout."""
     attention: AttentionConfig = field(default_factory=lambda: AttentionConfig(score="dot"))
@@ -138,11 +138,6 @@ Part = TypeVar("Part", GatedConvolutionEncoderConfig, GatedConvolutionDecoderCon
 
 def _resolve(part: Part, size: int, dropout: float) -> Part:
     part = inherit(part, size=size, dropout=dropout)
-    if part.dropout == 1:
-        raise UserError(
-            "the dropout of a gated convolution is 1: expected less than 1, as its initial weights "
-            "depend on the share of inputs that are not dropped; lower model.dropout"
-        )
     return inherit(part, channels=(require_resolved(part.size),))
 
 
@@ -180,7 +175,7 @@ class DilatedConvolutionEncoderConfig:
     unfolding: tuple[Positive, LengthOrZero] = (1.2, 0)
     """Factor and addend of the number of columns: decoders of this kind read factor times source
     length plus addend columns."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the embeddings and of every block's output. Default: model.dropout."""
 
     attends = False
@@ -220,7 +215,7 @@ class DilatedConvolutionDecoderConfig:
     """Dilation of each block of a set: distance between the positions that an output reads."""
     width: Size = 3
     """Kernel width: number of positions that an output reads."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the embeddings, of every block's output and of the features. Default:
     model.dropout."""
 

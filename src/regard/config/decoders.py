@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -11,13 +12,14 @@ from regard.config.attention import DecoderAttentionConfig
 from regard.config.checks import (
     ContextWindow,
     Count,
+    Dropout,
     Layers,
-    Share,
     Size,
     SizeOrZero,
     changed_fields,
     check_fields,
     inherit,
+    option_of,
     require_resolved,
 )
 from regard.config.convolution import (
@@ -113,7 +115,7 @@ class RecurrentDecoderConfig:
     gate: bool = False
     """Multiply the context of the source by a number from 0 to 1, computed from the state (Xu et
     al. 2015)."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the embeddings, between layers and before the logits. Default: model.dropout."""
     attention: DecoderAttentionConfig = field(default_factory=DecoderAttentionConfig)
     experts: ExpertsConfig = field(default_factory=ExpertsConfig)
@@ -140,17 +142,22 @@ class RecurrentDecoderConfig:
             self._check_attention()
 
     def _check_plain(self) -> None:
-        """Raise a UserError if a decoder without attention has a field of attention."""
-        names = changed_fields(self, *OF_ATTENTION)
-        attention = self.attention
-        names += tuple(
-            f"attention.{name}"
-            for name in changed_fields(attention, "sampling", "doubly_stochastic")
-        )
+        """Raise a UserError if a decoder without attention has fields of attention."""
+        names = [
+            *changed_fields(self, *OF_ATTENTION),
+            *(
+                f"attention.{name}"
+                for name in changed_fields(self.attention, "sampling", "doubly_stochastic")
+            ),
+        ]
         if names:
+            place, default = "model.decoder", RecurrentDecoderConfig()
+            fields = " and ".join(f"{place}.{name}" for name in names)
+            usual = (option_of(f"{place}.{name}", attrgetter(name)(default)) for name in names)
             raise UserError(
-                f"model.decoder.{names[0]} is set, but model.decoder.wiring plain has no "
-                "attention: set the wiring to bahdanau, luong or gnmt, or leave the field out"
+                f"{fields} {'is' if len(names) == 1 else 'are'} set, but {place}.wiring plain has "
+                "no attention: set the wiring to bahdanau, luong or gnmt, or unset the "
+                f"{'field' if len(names) == 1 else 'fields'}: {' '.join(usual)}"
             )
 
     def _check_attention(self) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from regard.config.checks import (
+    Dropout,
     Layers,
-    Share,
     Size,
     check_fields,
     inherit,
@@ -57,7 +57,7 @@ class RecurrentEncoderConfig:
     bidirectional encoder has two directions, each of the full size, and the others read forwards.
     With fast_forward, it has two columns of layers in alternating directions, each of half the
     size."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the embeddings and between layers. Default: model.dropout."""
     experts: ExpertsConfig = field(default_factory=ExpertsConfig)
 
@@ -105,7 +105,7 @@ class BagOfWordsEncoderConfig:
     """Kind of encoder."""
     size: Size | None = None
     """Size of the token embeddings. Default: model.size."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the embeddings. Default: model.dropout."""
 
     attends = False
@@ -129,7 +129,7 @@ class ConvolutionalEncoderConfig:
     channels: tuple[Size, ...] = (32, 64, 128)
     """Channels of each block. A block halves the sides of the image; the last number is the size
     of the grid features."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the grid features. Default: model.dropout."""
 
     attends = False
@@ -160,7 +160,7 @@ class BackboneEncoderConfig:
     """Train the network too. Otherwise its features are computed once and cached on disk."""
     size: Size | None = None
     """Size of the grid features after the linear layer. Default: model.size."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the grid features. Default: model.dropout."""
 
     attends = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from regard.config.attention import AttentionConfig
-from regard.config.checks import Share, check_fields, inherit
+from regard.config.checks import Dropout, check_fields, inherit
 from regard.names import HeadOutputKind, HeadQueryKind
 
 __all__ = [
@@ -27,7 +27,7 @@ class LastHeadConfig:
     output: HeadOutputKind = "linear"
     """Layer from the vector to the prediction: a linear layer, or none (the vector is the
     prediction)."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the vector. Default: model.dropout."""
 
     attends = False
@@ -52,7 +52,7 @@ class MeanHeadConfig:
     output: HeadOutputKind = "linear"
     """Layer from the vector to the prediction: a linear layer, or none (the vector is the
     prediction)."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the vector. Default: model.dropout."""
 
     attends = False
@@ -79,7 +79,7 @@ class AttentionHeadConfig:
     output: HeadOutputKind = "linear"
     """Layer from the vector to the prediction: a linear layer, or none (the vector is the
     prediction)."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the vector. Default: model.dropout."""
     attention: AttentionConfig = field(default_factory=AttentionConfig)
 

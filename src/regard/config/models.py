@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from regard.config.checks import Share, Size, check_fields
+from regard.config.checks import Dropout, Size, check_fields
 from regard.config.decoders import DecoderConfig, RecurrentDecoderConfig
 from regard.config.encoders import (
     BackboneEncoderConfig,
@@ -27,7 +27,7 @@ class TranslationModelConfig:
 
     size: Size = 256
     """Size of the states of encoder and decoder, unless they set their own."""
-    dropout: Share = 0.0
+    dropout: Dropout = 0.0
     """Dropout of encoder and decoder, unless they set their own."""
     encoder: TextEncoderConfig = field(default_factory=RecurrentEncoderConfig)
     decoder: DecoderConfig = field(default_factory=RecurrentDecoderConfig)
@@ -78,7 +78,7 @@ class ClassificationModelConfig:
 
     size: Size = 256
     """Size of the encoder's states, unless it sets its own, and of the head's attention."""
-    dropout: Share = 0.3
+    dropout: Dropout = 0.3
     """Dropout of encoder and head, unless they set their own."""
     encoder: TextEncoderConfig = field(
         default_factory=lambda: RecurrentEncoderConfig(bidirectional=True)
@@ -112,7 +112,7 @@ class CaptionModelConfig:
     size: Size = 256
     """Size of the decoder's states, and of a backbone's grid features, unless they set their
     own."""
-    dropout: Share = 0.1
+    dropout: Dropout = 0.1
     """Dropout of encoder and decoder, unless they set their own."""
     encoder: ImageEncoderConfig = field(default_factory=ConvolutionalEncoderConfig)
     decoder: DecoderConfig = field(

@@ -8,9 +8,9 @@ from typing import Literal, TypeVar
 
 from regard.config.attention import AttentionConfig
 from regard.config.checks import (
+    Dropout,
     Layers,
     Length,
-    Share,
     Size,
     changed_fields,
     check_fields,
@@ -48,9 +48,9 @@ class TransformerEncoderConfig:
     norm: NormPlacement = "pre"
     """Layer norm before each sublayer (pre, easier to train) or after its residual connection
     (post, as in the paper)."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the embeddings and of every sublayer's output. Default: model.dropout."""
-    activation_dropout: Share = 0.0
+    activation_dropout: Dropout = 0.0
     """Dropout of the hidden units of the feed-forward networks."""
     window: Size | None = None
     """Attention span: number of positions on each side. Default: all."""
@@ -103,9 +103,9 @@ class TransformerDecoderConfig:
     norm: NormPlacement = "pre"
     """Layer norm before each sublayer (pre, easier to train) or after its residual connection
     (post, as in the paper)."""
-    dropout: Share | None = None
+    dropout: Dropout | None = None
     """Dropout of the embeddings and of every sublayer's output. Default: model.dropout."""
-    activation_dropout: Share = 0.0
+    activation_dropout: Dropout = 0.0
     """Dropout of the hidden units of the feed-forward networks."""
     window: Size | None = None
     """Attention span: number of earlier positions. Default: all."""

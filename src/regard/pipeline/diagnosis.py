@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from regard.config import Experiment, TrainingConfig
 from regard.data.text.parallel import read_pairs
 from regard.runs.folder import RunFolder
 from regard.tasks.checks import MIN_DEV, least_updates
-from regard.tasks.evaluation import EvaluationOptions
+from regard.tasks.evaluation import EvaluationOptions, is_informative
 from regard.training.log import EndLine
+from regard.training.state import DECIMALS
 from regard.viewing.curve import read_log
 
 MAX_UNLEARNED = {
     "chrF": 10.0,
     "BLEU": 1.0,
+    "BLEU-4": 1.0,
     "exact match": 1.0,
-    "CIDEr": 1.0,
+    "CIDEr-D": 15.0,
     "R2": 0.0,
 }
 """Largest dev score, by metric, of a training that learned nothing."""
@@ -74,18 +77,17 @@ def diagnose(
             return None
     if maximum is None or end.score > maximum:
         return None
-    if metric == "BLEU" and end.score == 0:
-        return BLEU_IS_ZERO
     score, cause = f"dev {metric} {end.score:.2f}", _cause(end, records, validations, training)
+    if not is_informative(metric, fmean(len(target.split()) for target in targets or [""])):
+        bleu = BLEU_IS_LOW if end.score else BLEU_IS_ZERO
+        return f"perhaps nothing was learned ({score}): {cause}{'. ' if cause else ''}{bleu}"
     losses = _dev_losses(validations)
-    if metric != "BLEU" and _falls(losses):
+    if _falls(losses):
         few = f" on {_examples(targets)}" if len(targets) < MIN_DEV else ""
         return (
             f"dev {metric} is still {end.score:.2f}{few}{comparison}, but the dev loss falls (from "
             f"{losses[0]:.3f} to {losses[-1]:.3f}): train longer; {_longer(training)}"
         )
-    if metric == "BLEU":
-        return f"perhaps nothing was learned ({score}): {cause or BLEU_IS_LOW}"
     if len(targets) < MIN_DEV:
         score += f" on {_examples(targets)}{comparison}"
         cause = cause or "too few dev examples to be sure; hold out more (--data.dev-size)"
@@ -103,7 +105,8 @@ def _not_better(
         return None
     metric, score = first["metric"], first["score"]
     best = min((line["score"] for line in later), key=lambda value: abs(value - score))
-    value = "an equal score and no lower dev loss" if best == score else f"{best:.2f}"
+    is_equal = round(best, DECIMALS) == round(score, DECIMALS)
+    value = "an equal score and no lower dev loss" if is_equal else f"{best:.2f}"
     return (
         f"the model has the initial weights (dev {metric} {score:.2f}): the best validation after "
         f"them has {value}; lower --training.learning-rate, or train longer"
@@ -115,12 +118,12 @@ def _dev_losses(validations: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def _falls(losses: Sequence[float]) -> bool:
-    """Return whether the last loss is the lowest and clearly below the one before it."""
-    return (
-        len(losses) > 1
-        and losses[-1] == min(losses)
-        and losses[-1] < losses[-2] - FALL * abs(losses[-2])
-    )
+    """Return whether the last loss is the lowest and clearly below that of half the training, so
+    that neither small validation intervals nor a flat end matter."""
+    if len(losses) < 2 or losses[-1] > min(losses):
+        return False
+    half = losses[(len(losses) - 1) // 2]
+    return losses[-1] < half - FALL * abs(half)
 
 
 def _longer(training: TrainingConfig) -> str:

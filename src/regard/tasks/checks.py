@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import ceil
+from pathlib import Path
 
 from regard.config import Data, ModelConfig, TrainingConfig
 from regard.data.examples import Pair
@@ -62,15 +63,17 @@ def pair_findings(
     tokenizers: tuple[Tokenizer | FeatureTokenizer, Tokenizer],
     train: Iterable[Pair],
     dev: Sequence[Pair],
+    tokenizers_path: Path | None = None,
 ) -> tuple[Finding, ...]:
     """Return the findings about pairs of texts. At most `NUM_PAIRS` training pairs are read.
-    Features are not checked."""
+    Features are not checked. `tokenizers_path` is the run that the tokenizers come from, unless
+    they are new."""
     pairs = list(islice(train, NUM_PAIRS))
     sources, held_out = [[split_source(pair.source)[0] for pair in part] for part in (pairs, dev)]
     targets = [pair.target for pair in dev]
     findings = [
-        *_unknown("source", "tokenizer", tokenizers[0], held_out),
-        *_unknown("target", "target-tokenizer", tokenizers[1], targets),
+        *_unknown("source", "tokenizer", tokenizers[0], held_out, tokenizers_path),
+        *_unknown("target", "target-tokenizer", tokenizers[1], targets, tokenizers_path),
     ]
     if len(pairs) >= MIN_DEV and is_count(sources):
         findings.append(
@@ -86,7 +89,11 @@ def pair_findings(
 
 
 def _unknown(
-    side: str, option: str, tokenizer: Tokenizer | FeatureTokenizer, held_out: Sequence[str]
+    side: str,
+    option: str,
+    tokenizer: Tokenizer | FeatureTokenizer,
+    held_out: Sequence[str],
+    tokenizers_path: Path | None,
 ) -> list[Finding]:
     """Return a finding if many tokens of the held-out texts are unknown."""
     share = tokenizer.unknown_share_of(held_out)
@@ -94,7 +101,10 @@ def _unknown(
         return []
     noun = "words" if tokenizer.cuts_words else "letters"
     beginning = f"{share:.0%} of the held-out {side} {noun} are unknown".replace("%", " %")
-    if tokenizer.cuts_words:
+    if tokenizers_path is not None:
+        beginning += f" to the vocabulary of {tokenizers_path}"
+        remedy = "a new vocabulary (without --data.tokenizers-path)"
+    elif tokenizer.cuts_words:
         is_single = sum(len(text.split()) == 1 for text in held_out) > len(held_out) / 2
         kind = "characters (for single words)" if is_single else "bpe (for sentences)"
         remedy = f"--data.{option} {kind}"

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard import recipes
 from regard.config import ModelConfig
+from regard.config.checks import option_of
 from regard.data.special_tokens import SPECIAL
 from regard.errors import UserError
 from regard.names import Side, VocabularySide
@@ -144,13 +145,8 @@ def differing_options(run: Path, model: ModelConfig) -> tuple[str, ...]:
     inherited = values.get("model.size")
     own = (name for name, both in values.items() if name == "model.size" or both != inherited)
     return tuple(
-        f"--{name.replace('_', '-')} {_on_command_line(theirs[name])}"
-        for name in sorted(own, key=lambda name: name.count("."))
+        option_of(name, theirs[name]) for name in sorted(own, key=lambda name: name.count("."))
     )
-
-
-def _on_command_line(value: object) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _shared_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,11 +19,17 @@ from regard.training.distillation import Teachers
 
 def teachers_of(config: TrainingConfig, load: Callable[[Path], nn.Module]) -> Teachers | None:
     """Load the teachers of a distillation; None for other objectives. `load` returns the model of a
-    run folder, or raises a UserError if the model cannot teach this one."""
+    run folder, or raises a UserError if the model cannot teach this one. UserError for a run that
+    is named twice."""
     if config.objective != "distillation":
         return None
     device = device_named(config.device, "training.device")
     runs = all_members(config.teachers)
+    for run, number in Counter(run.resolve() for run in runs).items():
+        if number > 1:
+            raise UserError(
+                f"training.teachers: {run} is named {number} times: expected different runs"
+            )
     models = []
     for run in runs:
         try:

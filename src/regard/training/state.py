@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+DECIMALS = 6
+"""Decimals of dev scores in comparisons. Smaller differences are rounding errors."""
+
 
 @dataclass
 class Totals:
@@ -80,5 +83,5 @@ def gain(score: float, higher_is_better: bool) -> float:
 
 def rank(gain: float, loss: float | None) -> tuple[float, float]:
     """Return a key that orders validations by gain, then by lower loss; the best has the highest
-    key."""
-    return gain, -math.inf if loss is None or math.isnan(loss) else -loss
+    key. Scores are rounded to `DECIMALS`."""
+    return round(gain, DECIMALS), -math.inf if loss is None or math.isnan(loss) else -loss

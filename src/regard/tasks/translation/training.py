@@ -91,7 +91,7 @@ def prepare(
         objective_of(
             config,
             sampler_of(config, tokenizers.target, {"gleu": gleu}, data.max_length),
-            teachers_of(config, partial(load_teacher, data, tokenizers)),
+            teachers_of(config, partial(load_teacher, data, tokenizers, config.teachers)),
         ),
         _validation(experiment, encoder, tokenizers, dev) if dev else None,
         len(encoded.batches),
@@ -134,7 +134,8 @@ def _findings(
     checked, because it can copy words that its vocabulary lacks."""
     if data.synthetic is not None or model.copy != "none":
         return ()
-    return pair_findings((tokenizers.source, tokenizers.target), split.train, split.dev)
+    both = (tokenizers.source, tokenizers.target)
+    return pair_findings(both, split.train, split.dev, data.tokenizers_path)
 
 
 def _tokenizers(
