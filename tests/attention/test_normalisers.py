@@ -55,7 +55,7 @@ def test_weights_of_visible_keys_sum_to_one_or_to_their_number(
     weights = make()(torch.tensor([scores]), torch.tensor([mask]))[0]
     if make is not Sigmoid:
         total = sum(mask) if make is ScaledSoftmax else any(mask)
-        assert weights.sum().item() == pytest.approx(float(total), abs=1e-6)
+        assert weights.sum().item() == pytest.approx(float(total), rel=1e-6)
     assert (weights >= 0).all()
     assert not weights[~torch.tensor(mask)].any()
 

@@ -317,7 +317,8 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
     assert (status, out) == (1, "")
     assert "has no attention of kind cross: set --kind to encoder" in err
     status, out, err = regard(capsys, "plot", readers / "recurrent", "who is it")
-    assert (status, out.splitlines()[1]) == (0, "gradient")
+    title = "share of each input in the gradient of each output"
+    assert (status, out.splitlines()[1]) == (0, title)
     assert err == f"{readers / 'recurrent'} is a model without attention: its gradient is drawn\n"
     titled = ("--source-name", "English", "--target-name", "class", "-o", tmp_path / "titled.png")
     assert regard(capsys, "plot", readers / "recurrent", "who is it", *titled)[0] == 0
