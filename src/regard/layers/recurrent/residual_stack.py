@@ -10,11 +10,7 @@ past it, so signals and gradients reach the other end of a deep stack at full si
 A mixture of experts may be between the last two of K layers, with a residual connection and a
 sigmoid of its own (Shazeer et al. 2017, appendix E). Then layer K reads y in place of x:
 
-    y_t = x^{K-1}_t + sigmoid(MoE(x^{K-1}_t))
-
-The paper drops values of the sigmoid. These are near 0.5 at first and larger than x, so a small
-model learns no attention from them: here dropout is applied to the hidden units of the experts
-instead.
+    y_t = x^{K-1}_t + dropout(sigmoid(MoE(x^{K-1}_t)))
 """
 
 from __future__ import annotations
@@ -188,8 +184,17 @@ class ResidualStack(nn.Module):
             ends.append(end)
             if self.experts is not None and number == self.num_layers - 2:
                 mixture = self.experts(below, mask)
-                below, routing = below + _change(mixture.states, mask), mixture.routing
+                below, routing = below + self._change(mixture.states, mask), mixture.routing
         return stack_output(outputs, ends[1:] if self.bidirectional else ends, routing)
+
+    def _change(
+        self,
+        mixture: Float[Tensor, "batch position size"],
+        mask: Bool[Tensor, "batch position"] | None,
+    ) -> Float[Tensor, "batch position size"]:
+        """Return what the experts add to their inputs: nothing at padding."""
+        change = self.dropout(torch.sigmoid(mixture))
+        return change if mask is None else change * mask[..., None]
 
     def _check(
         self,
@@ -220,11 +225,3 @@ class ResidualStack(nn.Module):
         if self.is_exact():
             for layer in self.layers:
                 yield from single.packable_weights(layer)
-
-
-def _change(
-    mixture: Float[Tensor, "batch position size"], mask: Bool[Tensor, "batch position"] | None
-) -> Float[Tensor, "batch position size"]:
-    """Return what the experts add to their inputs: nothing at padding."""
-    change = torch.sigmoid(mixture)
-    return change if mask is None else change * mask[..., None]
