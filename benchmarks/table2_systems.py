@@ -65,7 +65,11 @@ SYSTEMS = {
     "bytenet": System(
         "ByteNet",
         "multi30k-bytenet",
-        {"--data.vocabulary-size": CHARACTERS, "--data.batch-tokens": "4096"},
+        {
+            "--data.vocabulary-size": CHARACTERS,
+            "--data.batch-tokens": "4096",
+            "--training.learning-rate": "0.001",
+        },
         "10 + 10 dilated convolutions of width 3",
         "log₂ n",
         "23.75, –; –",
