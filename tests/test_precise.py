@@ -27,7 +27,7 @@ def test_probabilities_are_averaged_and_not_their_logarithms(dtype, expected):
         torch.tensor([[0.0, 2.0, -1.0]], dtype=dtype),
         torch.tensor([[1.0, 1, 9]], dtype=dtype),
     ]
-    found = log_of_mean(logits)
+    logs = log_of_mean(logits)
     mean = sum(model.double().softmax(dim=-1) for model in logits) / 2
-    assert found.dtype == expected
-    torch.testing.assert_close(found.double().exp(), mean, rtol=1e-5, atol=1e-6)
+    assert logs.dtype == expected
+    torch.testing.assert_close(logs.double().exp(), mean, rtol=1e-5, atol=1e-6)
