@@ -47,11 +47,17 @@ WITH_ATTENTION = {
     "single": Column("beam 5, one sentence at a time, with attention", 5, 1, attention=True),
 }
 
+
+def ours_with_int8(model: str, about: str) -> Contestant:
+    return Contestant(f"ours{about}, int8", "run_regard", model, precision="int8")
+
+
 ROWS = {
     "lstm": [
         Contestant(f"{BASELINE}, LSTM", "run_opennmt", "luong", OPENNMT),
         Contestant("JoeyNMT 2.3.0, LSTM", "run_joeynmt", "luong", JOEYNMT),
         *ours("luong", ", LSTM"),
+        ours_with_int8("luong", ", LSTM"),
         *ours("luong-fed", ", LSTM, fed"),
         *ours("bahdanau", ", LSTM, Bahdanau"),
     ],
@@ -64,6 +70,7 @@ ROWS = {
             "CTranslate2 4.8.5, int8", "run_ctranslate2", "transformer", CTRANSLATE2, "int8"
         ),
         *ours("transformer", ", Transformer"),
+        ours_with_int8("transformer", ", Transformer"),
     ],
 }
 

@@ -131,6 +131,7 @@ class Measured:
         return median(turn["source"] / turn[clock] for turn in self.turns)
 
     def padding(self, side: str) -> float:
+        """Return the share of positions without a token. End tokens of sources count as padding."""
         return 1 - self.total(side) / self.total(f"{side}_positions")
 
     def facts(self) -> dict[str, float]:
@@ -165,7 +166,7 @@ def table(title: str, measured: list[Measured]) -> None:
     print(f"\n{title}\n")
     print(
         "| | source tokens/s | per CPU second | over OpenNMT-py: wall, CPU | sentences a batch "
-        "| padding: source, target | MB |\n|---|---|---|---|---|---|---|"
+        "| padding: source with its end, target | MB |\n|---|---|---|---|---|---|---|"
     )
     base = next((each for each in measured if each.name == BASELINE), None)
     for each in measured:

@@ -22,9 +22,9 @@ from tests.test_panels import ACTIVATION, SHAPES, WRONG, layouts, numbers
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 
 
-@pytest.fixture(params=[False, True], ids=["words", "bytes"])
+@pytest.fixture(params=[False, True], ids=["plain", "vnni"])
 def products(request: pytest.FixtureRequest, instruction_set: None) -> Iterator[None]:
-    """Every instruction set, with and without its instructions for dot products of bytes."""
+    """Every instruction set, without and with its instructions for dot products of bytes."""
     if request.param and (kernels.lanes() != 16 or not kernels.byte_products(True)):
         pytest.skip("this set of this CPU has no dot products of bytes")
     kernels.byte_products(request.param)
@@ -39,9 +39,9 @@ def exact(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return bias.expand(*inputs.shape[:-1], -1)
     rows = inputs.reshape(-1, inputs.size(-1))
     least, most = rows.aminmax(dim=1, keepdim=True)
-    steps = (most - least) / 255
+    steps = (most - least) / LARGEST
     inverse = torch.where(steps > 0, 1 / steps, 0)
-    levels = ((rows - least) * inverse).round().clamp(0, 255).long()
+    levels = ((rows - least) * inverse).round().clamp(0, LARGEST).long()
     sums = (levels @ integers.long().T).float()
     totals = integers.sum(1).float() * scales
     result = sums * (steps * scales) + least * totals + bias
@@ -70,13 +70,13 @@ def test_products_equal_those_of_integers(shape: tuple[int, ...], columns: int):
 def test_the_error_is_that_of_half_a_step(rows: int):
     inputs, weight = numbers(rows, 257).double(), numbers(101, 257).double()
     result = IntegerPanels.of(weight.float()).product(inputs.float()).double()
-    step = (inputs.amax(1, keepdim=True) - inputs.amin(1, keepdim=True)) / 255
+    step = (inputs.amax(1, keepdim=True) - inputs.amin(1, keepdim=True)) / LARGEST
     scale = weight.abs().amax(1) / LARGEST
     error = (result - inputs @ weight.T).abs()
     bound = step / 2 * weight.abs().sum(1) + (inputs.abs() + step / 2).sum(1)[:, None] * scale / 2
     assert (error <= bound + 1e-4).all()
     relative = (error.square().mean() / (inputs @ weight.T).square().mean()).sqrt()
-    assert 0.001 < relative < 0.015
+    assert 0.001 < relative < 0.02
 
 
 def test_a_weight_is_quantised_by_columns():

@@ -113,10 +113,12 @@ def make_run(task: Task) -> Path:
 
 def decoder(task: Task) -> contestant.Prepare:
     """Decode from text to text, so tokenization is timed too. If attention is requested, the
-    weights of every kind, layer and head are read."""
+    weights of every kind, layer and head are read. The allocator has the settings of `regard
+    translate`."""
     import regard
     from regard.config import SearchConfig
 
+    regard.keep_freed_memory()
     translator = regard.load(make_run(task))
     texts = (task.corpus / "test.en").read_text(encoding="utf8").splitlines()
 

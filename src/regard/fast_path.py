@@ -21,7 +21,14 @@ def is_exactly(part: object, *types: type) -> bool:
 
 def are_unchanged(part: object) -> bool:
     """Whether neither a module nor a submodule has hooks or a replaced `forward`."""
-    return not isinstance(part, nn.Module) or not any(map(_is_changed, part.modules()))
+    if not isinstance(part, nn.Module):
+        return True
+    found = [part]  # Module.modules() takes several times as long
+    for module in found:
+        if _is_changed(module):
+            return False
+        found += [child for child in module._modules.values() if child is not None]
+    return True
 
 
 def _is_changed(module: nn.Module) -> bool:

@@ -2,7 +2,7 @@
 
 A weight is quantised once, when a model is frozen: each column is a scale times integers from -127
 to 127. The rows of the inputs are quantised at every call, each with its own scale and minimum, to
-integers from 0 to 255. Sums of products of integers are exact, so a product is the same on every
+integers from 0 to 127. Sums of products of integers are exact, so a product is the same on every
 CPU; only GELU differs in its last digit.
 """
 
@@ -18,8 +18,8 @@ from regard.panels import PackedMatrix, PanelsStructure, aligned, check_matrix, 
 from regard.shapes import Float, Int, Tensor
 
 LARGEST = 127
-"""Largest integer of a weight."""
-MAX_INNER = (2**31 - 1) // (255 * LARGEST)
+"""Largest integer of a weight and of an input."""
+MAX_INNER = (2**31 - 1) // (LARGEST * LARGEST)
 """Maximum number of inputs: more products could exceed an int32. regard/kernels/sizes.hpp has the
 same limit."""
 TOGETHER = 4

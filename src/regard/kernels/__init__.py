@@ -148,7 +148,7 @@ def lanes(wanted: int = 0) -> int:
     """Return the number of lanes of the instruction set in use: 16 with AVX-512, 8 with AVX2, 4
     with the baseline. `wanted` selects one of these sets, if the CPU has it and
     REGARD_INSTRUCTION_SET allows it."""
-    maximum = instruction_set.max_lanes()
+    maximum = instruction_set.max_lanes() if wanted else None
     return _library().regard_lanes(0 if maximum is not None and wanted > maximum else wanted)
 
 

@@ -141,9 +141,12 @@ def _live_and_finished(candidates: Candidates, end: int, size: int) -> Candidate
     """Return live candidates in the first `size` places and, if any finished, the finished ones in
     `size` more places. Unused places are pruned candidates."""
     candidates = candidates.filled_up(size)
-    ended = (candidates.tokens == end) & (candidates.totals > -torch.inf)
+    ended = candidates.tokens == end
+    if ended.is_cpu and not ended.any():  # the CPU would wait for a GPU
+        return candidates[:, :size]
+    ended = ended & (candidates.totals > -torch.inf)
     is_finished = ended[:, :size]
-    if is_finished.is_cpu and not is_finished.any():  # the CPU would wait for a GPU
+    if ended.is_cpu and not is_finished.any():
         return candidates[:, :size]
     order = ended.sort(dim=1, stable=True).indices[:, :size]
     live, finished = candidates.at(order), candidates[:, :size]
@@ -247,8 +250,9 @@ class _Update:
         size = self.settings.size
         if coverage is not None:
             coverage = coverage.extend(attention, candidates.parents)
-        ended = (candidates.tokens == self.end) & (totals > -torch.inf)
-        is_finished = ended | (live.maximum == position + 1)[:, None]
+        is_finished = (live.maximum == position + 1)[:, None]
+        if totals.size(1) > size:  # else no candidate ended
+            is_finished = is_finished | (candidates.tokens == self.end) & (totals > -torch.inf)
         if not is_finished.is_cpu or is_finished.any():  # the CPU would wait for a GPU
             scores = totals / self.divisors[position]
             if coverage is not None:
@@ -261,12 +265,13 @@ class _Update:
             totals = totals.masked_fill(is_finished, -torch.inf)
         totals = totals[:, :size]
         is_active = self._can_improve(totals.amax(dim=1), finished, live.maximum, position)
-        extended = replace(
-            live,
-            tokens=candidates.tokens[:, :size],
-            totals=totals,
-            finished=finished,
-            coverage=coverage.first(size) if coverage else None,
+        extended = _Live(
+            live.sentences,
+            live.maximum,
+            candidates.tokens[:, :size],
+            totals,
+            finished,
+            coverage.first(size) if coverage else None,
         )
         return extended, is_active
 

@@ -6,6 +6,8 @@
 
 namespace {
 
+constexpr long MOST = 127;  // the largest integer of a row
+
 /// A linear layer whose weight is quantised.
 struct QuantisedLinear {
   Index columns, inner;
@@ -41,17 +43,17 @@ struct QuantisedLinear {
   }
 };
 
-/// The nearest integers to (x - m) / s, with the numbers of one kernel: s = (largest - m) / 255.
+/// The nearest integers to (x - m) / s, with the numbers of one kernel: s = (largest - m) / MOST.
 std::vector<float> expected_row(const QuantisedLinear& linear, const float* x) {
   const Index inner = linear.inner;
   const float low = inner ? *std::min_element(x, x + inner) : 0, high = inner ? *std::max_element(x, x + inner) : 0;
-  const float scale = (high - low) / 255, inverse = scale >= FLT_MIN ? 1 / scale : 0;
+  const float scale = (high - low) / MOST, inverse = scale >= FLT_MIN ? 1 / scale : 0;
   std::vector<float> y(linear.columns);
   for (Index j = 0; j < linear.columns; ++j) {
     std::int64_t sum = 0;
     for (Index k = 0; k < inner; ++k) {
       const volatile float above = x[k] - low, level = above * inverse;
-      sum += std::min(255l, std::lrint(level)) * linear.weight[j * inner + k];
+      sum += std::min(MOST, std::lrint(level)) * linear.weight[j * inner + k];
     }
     const volatile float factor = scale * linear.scales[j], first = float(sum) * factor;
     const volatile float second = low * linear.totals[j], both = first + second;
@@ -65,13 +67,13 @@ std::vector<float> expected_row(const QuantisedLinear& linear, const float* x) {
 void compare_with_exact(const QuantisedLinear& linear, const float* x, const float* y) {
   const Index inner = linear.inner;
   if (inner == 0) return;
-  const double step = (double(*std::max_element(x, x + inner)) - *std::min_element(x, x + inner)) / 255;
+  const double step = (double(*std::max_element(x, x + inner)) - *std::min_element(x, x + inner)) / MOST;
   for (Index j = 0; j < linear.columns; ++j) {
     double exact = linear.bias.empty() ? 0 : linear.bias[j], size = std::fabs(exact), weights = 0;
     for (Index k = 0; k < inner; ++k) {
       const double w = double(linear.weight[j * inner + k]) * linear.scales[j];
       exact += w * x[k];
-      size += std::fabs(w) * (std::fabs(x[k]) + 255 * step);
+      size += std::fabs(w) * (std::fabs(x[k]) + MOST * step);
       weights += std::fabs(w);
     }
     must(std::fabs(y[j] - exact) <= 0.5001 * step * weights + 1e-6 * size, "a product is too far from the exact one");
@@ -183,13 +185,13 @@ void check_longest(Random& random) {
   linear.scales[0] = 1;
   linear.totals[0] = float(127 * MOST_INTEGERS);
   linear.lay_out();
-  std::vector<float> x(MOST_INTEGERS, 255), y(1);
+  std::vector<float> x(MOST_INTEGERS, MOST), y(1);
   x[0] = 0;
   const Product product = product_of(linear, x, y, 1, 1);
   must_run(regard_multiply(&product));
-  must(y[0] == float(255.0 * 127 * (MOST_INTEGERS - 1)), "a long sum of integers is not exact");
+  must(y[0] == float(127.0 * 127 * (MOST_INTEGERS - 1)), "a long sum of integers is not exact");
   const QuantisedLinear longer(1, MOST_INTEGERS + 1, false, random);
-  x.push_back(255);
+  x.push_back(MOST);
   const Product wrong = product_of(longer, x, y, 1, 1);
   must_refuse(regard_multiply(&wrong));
 }

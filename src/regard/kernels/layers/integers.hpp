@@ -1,7 +1,7 @@
 // Products of some rows with a weight of int8 numbers, for a search.
 //
 // A column of the weight is a scale t times integers w from -127 to 127. A row x is quantised at every
-// call: a scale s times integers q from 0 to 255, plus the least number m of the row. The product is
+// call: a scale s times integers q from 0 to 127, plus the least number m of the row. The product is
 //
 //   x W^T = sum of (s q + m) t w = s t (sum of q w) + m t (sum of w)
 //
@@ -12,8 +12,9 @@
 //   w00 w01 w02 w03  w10 w11 w12 w13 ..  wP0 wP1 wP2 wP3     then inputs 4 to 7, ..; zeros after the last
 //
 // Instructions for dot products of bytes (AVX-512 VNNI) multiply such a vector by four q, and add the four
-// products. Others multiply 16-bit numbers in pairs: first inputs 0 and 2, then 1 and 3 of each column. No
-// sum of two products overflows.
+// products. AVX2 and AVX-512 without them add pairs of products in 16 bits, then pairs of these sums. Because
+// q has 7 bits, no sum of two products exceeds 2 * 127 * 127 < 2^15. Other instruction sets multiply 16-bit
+// numbers in pairs: first inputs 0 and 2, then 1 and 3 of each column.
 #pragma once
 
 #include <cfloat>
@@ -29,6 +30,14 @@ typedef std::uint8_t Bytes __attribute__((vector_size(LANES)));
 /// A row in its room: s and m, then, from the next cache line on, the integers q. They are bytes, or
 /// 16-bit numbers in the order 0 2 1 3, 4 6 5 7, ...
 constexpr Index BEFORE_INTEGERS = 16;
+
+constexpr int MOST = 127;  // the largest q
+
+#if defined(__AVX2__)
+constexpr bool STORES_BYTES = true;
+#else
+constexpr bool STORES_BYTES = false;
+#endif
 
 /// The argument. The compiler cannot join the operation that computes it with another one: neither a
 /// product and a sum, which would be rounded once, nor two sums, for which registers are missing.
@@ -63,8 +72,8 @@ inline Integers evens_first(Integers x, std::index_sequence<lane...>) {
 }
 
 /// Store LANES integers of a row from place `i` on.
-inline void store_integers(float* to, Index i, Integers q, bool as_bytes) {
-  if (as_bytes) {
+inline void store_integers(float* to, Index i, Integers q) {
+  if constexpr (STORES_BYTES) {
     const Bytes bytes = __builtin_convertvector(q, Bytes);
     std::memcpy(reinterpret_cast<char*>(to) + i, &bytes, sizeof bytes);
   } else {
@@ -73,8 +82,6 @@ inline void store_integers(float* to, Index i, Integers q, bool as_bytes) {
     std::memcpy(reinterpret_cast<char*>(to) + 2 * i, &words, sizeof words);
   }
 }
-
-inline bool stores_bytes() { return LANES == 16 && has_byte_products(); }
 
 /// s is NaN for a row with NaN or infinity, and for one whose numbers are too far apart.
 void quantise(const float* x, Index inner, float* room) {
@@ -88,31 +95,16 @@ void quantise(const float* x, Index inner, float* room) {
   });
   const float low = combined(least, [](Vector a, Vector b) { return minimum(a, b); });
   const float width = combined(most, [](Vector a, Vector b) { return maximum(a, b); }) - low;
-  const float scale = width / 255 + (width * 0.0f + combined(unusual, [](Vector a, Vector b) { return a + b; }));
+  const float scale = width / MOST + (width * 0.0f + combined(unusual, [](Vector a, Vector b) { return a + b; }));
   const float inverse = scale >= FLT_MIN ? 1 / scale : 0;
   constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: the sum with it ends in the nearest integer
-  const bool as_bytes = stores_bytes();
   room[0] = scale;
   room[1] = low;
   over(inner, [&](Index i, auto count) {
     const Vector level = computed((load(x + i, count, low) - low) * inverse);
-    const Integers q = (Integers)(minimum(level, same(255)) + rounding) - (Integers)same(rounding);
-    store_integers(room + BEFORE_INTEGERS, i, q, as_bytes);
+    const Integers q = (Integers)(minimum(level, same(MOST)) + rounding) - (Integers)same(rounding);
+    store_integers(room + BEFORE_INTEGERS, i, q);
   });
-}
-
-/// x0 w0 + x1 w1 of each pair of 16-bit numbers.
-inline Integers sums_of_pairs(Words x, Words w) {
-#if defined(__AVX512BW__)
-  return (Integers)_mm512_madd_epi16((__m512i)x, (__m512i)w);
-#elif defined(__AVX2__)
-  return (Integers)_mm256_madd_epi16((__m256i)x, (__m256i)w);
-#elif defined(__SSE2__)
-  return (Integers)_mm_madd_epi16((__m128i)x, (__m128i)w);
-#else
-  const Integers first = ((Integers)x << 16 >> 16) * ((Integers)w << 16 >> 16);
-  return first + ((Integers)x >> 16) * ((Integers)w >> 16);
-#endif
 }
 
 /// 32 bits in every lane.
@@ -156,6 +148,45 @@ inline const char* integers_of(const float* room, Index row, Index inner) {
   return reinterpret_cast<const char*>(room + row * quantised_size(inner) + BEFORE_INTEGERS);
 }
 
+#if defined(__AVX2__)
+
+/// q0 w0 + .. + q3 w3 of each four bytes.
+inline Integers sums_of_four(Integers q, Integers w) {
+#if defined(__AVX512BW__)
+  return (Integers)_mm512_madd_epi16(_mm512_maddubs_epi16((__m512i)q, (__m512i)w), _mm512_set1_epi16(1));
+#else
+  return (Integers)_mm256_madd_epi16(_mm256_maddubs_epi16((__m256i)q, (__m256i)w), _mm256_set1_epi16(1));
+#endif
+}
+
+template <int rows>
+void multiply_bytes(const Product& p, const float* room, const std::int8_t* panel, Index row, Index column) {
+  const Index inner = p.weight->inner, step = sizeof(float) * quantised_size(inner);
+  const char* q = integers_of(room, row, inner);
+  Integers sums[rows][2] = {};
+  for (Index k = 0; k < inner; k += 4, panel += 4 * PANEL, q += 4) {
+    const Integers left = load_integers(panel), right = load_integers(panel + 4 * LANES);
+    for (int i = 0; i < rows; ++i) {
+      const Integers input = same_bits(q + i * step);
+      sums[i][0] = computed(sums[i][0] + sums_of_four(input, left));
+      sums[i][1] = computed(sums[i][1] + sums_of_four(input, right));
+    }
+  }
+  finish(p, room, sums, row, column);
+}
+
+#else
+
+/// q0 w0 + q1 w1 of each pair of 16-bit numbers.
+inline Integers sums_of_pairs(Words q, Words w) {
+#if defined(__SSE2__)
+  return (Integers)_mm_madd_epi16((__m128i)q, (__m128i)w);
+#else
+  const Integers first = ((Integers)q << 16 >> 16) * ((Integers)w << 16 >> 16);
+  return first + ((Integers)q >> 16) * ((Integers)w >> 16);
+#endif
+}
+
 /// Add the products with the even (first) or odd inputs of each column.
 template <int odd, int rows>
 inline void add_pairs(Integers (&sums)[rows][2], const std::int8_t* panel, const char* q, Index step) {
@@ -180,10 +211,12 @@ void multiply_words(const Product& p, const float* room, const std::int8_t* pane
   finish(p, room, sums, row, column);
 }
 
+#endif
+
 #if defined(__AVX512F__)
 template <int rows>
-__attribute__((target("avx512vnni"))) void multiply_bytes(const Product& p, const float* room,
-                                                          const std::int8_t* panel, Index row, Index column) {
+__attribute__((target("avx512vnni"))) void multiply_vnni(const Product& p, const float* room,
+                                                         const std::int8_t* panel, Index row, Index column) {
   const Index inner = p.weight->inner, step = sizeof(float) * quantised_size(inner);
   const char* q = integers_of(room, row, inner);
   Integers sums[rows][2] = {};
@@ -202,9 +235,13 @@ __attribute__((target("avx512vnni"))) void multiply_bytes(const Product& p, cons
 template <int rows>
 inline void multiply_rows(const Product& p, const float* room, const std::int8_t* panel, Index row, Index column) {
 #if defined(__AVX512F__)
-  if (stores_bytes()) return multiply_bytes<rows>(p, room, panel, row, column);
+  if (has_byte_products()) return multiply_vnni<rows>(p, room, panel, row, column);
 #endif
+#if defined(__AVX2__)
+  multiply_bytes<rows>(p, room, panel, row, column);
+#else
   multiply_words<rows>(p, room, panel, row, column);
+#endif
 }
 
 void multiply_integers(const Product& p, const float* room, Index first, Index end) {

@@ -37,22 +37,37 @@ void rotate(float* vector, const float* cosines, const float* sines, Index part)
 inline Index position(const Heads& h, Index i) { return h.slots ? h.slots[i] : i; }
 inline bool visible(const Heads& h, Index i) { return !h.mask || h.mask[i]; }
 
-/// Scores of LANES positions from `first` on; hidden ones too if all are wanted.
-inline Vector scores(const Heads& h, const float* query, Index offset, Index first, bool all) {
+/// Scores of LANES positions from `first` on, also of hidden ones; after the last, its score.
+inline Vector scores(const Heads& h, const float* query, Index offset, Index first) {
+  const float* keys[LANES];
   Vector products[LANES];
   for (int lane = 0; lane < LANES; ++lane) {
+    const Index place = first + lane < h.count ? first + lane : h.count - 1;
+    keys[lane] = h.keys + position(h, place) * h.step + offset;
     products[lane] = Vector{};
-    if (first + lane >= h.count || !(all || visible(h, first + lane))) continue;
-    const float* key = h.keys + position(h, first + lane) * h.step + offset;
-    over(h.part, [&](Index i, auto count) {
-      products[lane] += load(query + i, count) * load(key + i, count);
-    });
   }
+  over(h.part, [&](Index i, auto count) {
+    const Vector numbers = load(query + i, count);
+    for (int lane = 0; lane < LANES; ++lane) products[lane] += numbers * load(keys[lane] + i, count);
+  });
   return sums(products) * h.scale;
+}
+
+/// Write `vectors` vectors of the context of a head, from place `i` on.
+template <int vectors, typename Count>
+inline void mix_values(const Heads& h, const float* weights, float share, Index i, Count count) {
+  Vector context[vectors] = {};
+  for (Index j = 0; j < h.count; ++j) {
+    if (!visible(h, j)) continue;
+    const float* value = h.values + position(h, j) * h.step + i;
+    for (int k = 0; k < vectors; ++k) context[k] += weights[j] * load(value + k * LANES, count);
+  }
+  for (int k = 0; k < vectors; ++k) store(h.contexts + i + k * LANES, context[k] * share, count);
 }
 
 /// -inf for hidden positions and those after the last.
 inline Vector masked(const Heads& h, Vector scores, Index first) {
+  if (!h.mask && first + LANES <= h.count) return scores;
   for (int lane = 0; lane < LANES; ++lane)
     if (first + lane >= h.count || !visible(h, first + lane)) scores[lane] = -__builtin_inff();
   return scores;
@@ -72,7 +87,7 @@ void attend_to_positions(const Heads& h, float* weights) {
     const Index offset = head * h.part;
     Vector highest = same(-__builtin_inff()), total{};
     for (Index first = 0; first < h.count; first += LANES) {
-      const Vector products = scores(h, h.queries + offset, offset, first, h.scores);
+      const Vector products = scores(h, h.queries + offset, offset, first);
       if (h.scores) keep_scores(h, products, first, h.scores + head * h.between);
       const Vector visible_scores = masked(h, products, first);
       highest = larger(highest, visible_scores);
@@ -86,13 +101,15 @@ void attend_to_positions(const Heads& h, float* weights) {
       store(weights + first, power);
     }
     const float share = has_keys ? 1.0f / sum(total) : 0;
-    over(h.part, [&](Index i, auto count) {
-      Vector context{};
-      for (Index j = 0; has_keys && j < h.count; ++j)
-        if (visible(h, j))
-          context += weights[j] * load(h.values + position(h, j) * h.step + offset + i, count);
-      store(h.contexts + offset + i, context * share, count);
-    });
+    if (!has_keys) {
+      std::memset(h.contexts + offset, 0, sizeof(float) * h.part);
+    } else {
+      constexpr int together = 4;
+      Index i = 0;
+      for (; i + together * LANES <= h.part; i += together * LANES)
+        mix_values<together>(h, weights, share, offset + i, std::integral_constant<int, LANES>{});
+      over(h.part - i, [&](Index k, auto count) { mix_values<1>(h, weights, share, offset + i + k, count); });
+    }
     if (h.weights)
       for (Index j = 0; j < h.count; ++j)
         h.weights[head * h.between + j] = has_keys ? weights[j] * share : 0;

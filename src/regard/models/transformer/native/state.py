@@ -31,7 +31,8 @@ class NativeState:
 
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> NativeState:
         index = hypotheses[:, :, None].expand(-1, -1, self.slots.size(2))
-        return replace(self, slots=self.slots.gather(1, index))
+        slots = self.slots.gather(1, index)
+        return NativeState(self.memory, self.mask, self.cache, self.entries, slots)
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> NativeState:
         state = replace(self, entries=self.entries[sentences], slots=self.slots[sentences])
@@ -72,7 +73,7 @@ class NativeState:
         cache = self.cache.with_room(num_hypotheses)
         new = torch.arange(self.cache.length, cache.length, device="cpu")
         slots = torch.cat([self.slots, new.expand(batch, -1)[:, :, None]], dim=2)
-        return replace(self, cache=cache, slots=slots)
+        return NativeState(self.memory, self.mask, cache, self.entries, slots)
 
     def plain(self, num_heads: int) -> TransformerState:
         """Return the state of the reference."""
