@@ -1,8 +1,9 @@
 """Conditions under which a kernel may replace a module or formula."""
 
 import torch
+from torch import nn
 
-from regard.fast_path import is_cast
+from regard.fast_path import are_unchanged, is_cast
 
 
 def test_autocast_is_checked_per_device():
@@ -13,3 +14,28 @@ def test_autocast_is_checked_per_device():
         assert not is_cast(numbers.to("meta"))
         with torch.autocast("cpu", enabled=False):
             assert not is_cast(numbers)
+
+
+def nested() -> nn.Module:
+    """Return a module with a child that two modules share, one that is None, and grandchildren."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Sequential(nn.Tanh()), nn.ReLU()))
+    model.append(model[0])
+    model.register_module("nothing", None)
+    return model
+
+
+def test_hooks_and_replaced_forwards_are_found_in_all_submodules():
+    assert are_unchanged(None)
+    assert are_unchanged(nested())
+    for number in range(len(list(nested().modules()))):
+        hooked, replaced = nested(), nested()
+        list(hooked.modules())[number].register_forward_pre_hook(lambda *_: None)
+        list(replaced.modules())[number].forward = lambda x: x
+        assert not are_unchanged(hooked)
+        assert not are_unchanged(replaced)
+
+
+def test_a_module_may_contain_itself():
+    model = nested()
+    model[1].owner = model
+    assert are_unchanged(model)

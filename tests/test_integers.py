@@ -76,7 +76,7 @@ def test_the_error_is_that_of_half_a_step(rows: int):
     bound = step / 2 * weight.abs().sum(1) + (inputs.abs() + step / 2).sum(1)[:, None] * scale / 2
     assert (error <= bound + 1e-4).all()
     relative = (error.square().mean() / (inputs @ weight.T).square().mean()).sqrt()
-    assert 0.001 < relative < 0.02
+    assert 0.011 < relative < 0.02
 
 
 def test_a_weight_is_quantised_by_columns():

@@ -23,11 +23,13 @@ def are_unchanged(part: object) -> bool:
     """Whether neither a module nor a submodule has hooks or a replaced `forward`."""
     if not isinstance(part, nn.Module):
         return True
-    found = [part]  # Module.modules() takes several times as long
-    for module in found:
+    modules, seen = [part], {part}  # Module.modules() takes several times as long
+    for module in modules:
         if _is_changed(module):
             return False
-        found += [child for child in module._modules.values() if child is not None]
+        children = {child for child in module._modules.values() if child is not None} - seen
+        modules += children
+        seen |= children
     return True
 
 

@@ -28,7 +28,7 @@ from regard.shapes import Tensor
 
 log = logging.getLogger(__name__)
 
-INTERFACE = 10
+INTERFACE = 11
 """Version that the library must return. A library compiled from other sources is not used."""
 
 _WRONG_SIZES = 2

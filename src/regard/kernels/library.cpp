@@ -53,7 +53,7 @@ const Kernels& in_use() { return *chosen; }
 bool has_byte_products() { return byte_products; }
 
 /// Version of the structures and functions of this interface: see kernels/__init__.py.
-EXPORTED int regard_interface() { return 10; }
+EXPORTED int regard_interface() { return 11; }
 
 /// Bytes of a structure, by its name; 0 for an unknown name.
 EXPORTED Index regard_size(const char* name) {

@@ -139,10 +139,11 @@ def beam(
 
 def _live_and_finished(candidates: Candidates, end: int, size: int) -> Candidates:
     """Return live candidates in the first `size` places and, if any finished, the finished ones in
-    `size` more places. Unused places are pruned candidates."""
+    `size` more places. Unused places are pruned candidates. A GPU always has both, because the CPU
+    would wait for it."""
     candidates = candidates.filled_up(size)
     ended = candidates.tokens == end
-    if ended.is_cpu and not ended.any():  # the CPU would wait for a GPU
+    if ended.is_cpu and not ended.any():
         return candidates[:, :size]
     ended = ended & (candidates.totals > -torch.inf)
     is_finished = ended[:, :size]
@@ -251,7 +252,7 @@ class _Update:
         if coverage is not None:
             coverage = coverage.extend(attention, candidates.parents)
         is_finished = (live.maximum == position + 1)[:, None]
-        if totals.size(1) > size:  # else no candidate ended
+        if totals.size(1) > size:  # on a CPU, only if a candidate ended
             is_finished = is_finished | (candidates.tokens == self.end) & (totals > -torch.inf)
         if not is_finished.is_cpu or is_finished.any():  # the CPU would wait for a GPU
             scores = totals / self.divisors[position]
@@ -265,13 +266,13 @@ class _Update:
             totals = totals.masked_fill(is_finished, -torch.inf)
         totals = totals[:, :size]
         is_active = self._can_improve(totals.amax(dim=1), finished, live.maximum, position)
-        extended = _Live(
-            live.sentences,
-            live.maximum,
-            candidates.tokens[:, :size],
-            totals,
-            finished,
-            coverage.first(size) if coverage else None,
+        extended = _Live(  # `replace` takes several times as long
+            sentences=live.sentences,
+            maximum=live.maximum,
+            tokens=candidates.tokens[:, :size],
+            totals=totals,
+            finished=finished,
+            coverage=coverage.first(size) if coverage else None,
         )
         return extended, is_active
 

@@ -6,8 +6,6 @@
 
 namespace {
 
-constexpr long MOST = 127;  // the largest integer of a row
-
 /// A linear layer whose weight is quantised.
 struct QuantisedLinear {
   Index columns, inner;
@@ -43,17 +41,17 @@ struct QuantisedLinear {
   }
 };
 
-/// The nearest integers to (x - m) / s, with the numbers of one kernel: s = (largest - m) / MOST.
+/// The nearest integers to (x - m) / s, with the numbers of one kernel: s = (largest - m) / LARGEST_INTEGER.
 std::vector<float> expected_row(const QuantisedLinear& linear, const float* x) {
   const Index inner = linear.inner;
   const float low = inner ? *std::min_element(x, x + inner) : 0, high = inner ? *std::max_element(x, x + inner) : 0;
-  const float scale = (high - low) / MOST, inverse = scale >= FLT_MIN ? 1 / scale : 0;
+  const float scale = (high - low) / LARGEST_INTEGER, inverse = scale >= FLT_MIN ? 1 / scale : 0;
   std::vector<float> y(linear.columns);
   for (Index j = 0; j < linear.columns; ++j) {
     std::int64_t sum = 0;
     for (Index k = 0; k < inner; ++k) {
       const volatile float above = x[k] - low, level = above * inverse;
-      sum += std::min(MOST, std::lrint(level)) * linear.weight[j * inner + k];
+      sum += std::min(long(LARGEST_INTEGER), std::lrint(level)) * linear.weight[j * inner + k];
     }
     const volatile float factor = scale * linear.scales[j], first = float(sum) * factor;
     const volatile float second = low * linear.totals[j], both = first + second;
@@ -67,13 +65,13 @@ std::vector<float> expected_row(const QuantisedLinear& linear, const float* x) {
 void compare_with_exact(const QuantisedLinear& linear, const float* x, const float* y) {
   const Index inner = linear.inner;
   if (inner == 0) return;
-  const double step = (double(*std::max_element(x, x + inner)) - *std::min_element(x, x + inner)) / MOST;
+  const double step = (double(*std::max_element(x, x + inner)) - *std::min_element(x, x + inner)) / LARGEST_INTEGER;
   for (Index j = 0; j < linear.columns; ++j) {
     double exact = linear.bias.empty() ? 0 : linear.bias[j], size = std::fabs(exact), weights = 0;
     for (Index k = 0; k < inner; ++k) {
       const double w = double(linear.weight[j * inner + k]) * linear.scales[j];
       exact += w * x[k];
-      size += std::fabs(w) * (std::fabs(x[k]) + MOST * step);
+      size += std::fabs(w) * (std::fabs(x[k]) + LARGEST_INTEGER * step);
       weights += std::fabs(w);
     }
     must(std::fabs(y[j] - exact) <= 0.5001 * step * weights + 1e-6 * size, "a product is too far from the exact one");
@@ -178,20 +176,20 @@ void check_unusual_rows(Random& random) {
     }
 }
 
-/// As many inputs as a sum may have, all of them the largest; and one more.
-void check_longest(Random& random) {
+/// As many inputs as a sum may have, all of them the largest, with the largest or least weights; and one more.
+void check_longest(int weight, Random& random) {
   QuantisedLinear linear(1, MOST_INTEGERS, false, random);
-  std::fill(linear.weight.begin(), linear.weight.end(), 127);
+  std::fill(linear.weight.begin(), linear.weight.end(), weight);
   linear.scales[0] = 1;
-  linear.totals[0] = float(127 * MOST_INTEGERS);
+  linear.totals[0] = float(weight * MOST_INTEGERS);
   linear.lay_out();
-  std::vector<float> x(MOST_INTEGERS, MOST), y(1);
+  std::vector<float> x(MOST_INTEGERS, LARGEST_INTEGER), y(1);
   x[0] = 0;
   const Product product = product_of(linear, x, y, 1, 1);
   must_run(regard_multiply(&product));
-  must(y[0] == float(127.0 * 127 * (MOST_INTEGERS - 1)), "a long sum of integers is not exact");
+  must(y[0] == float(127.0 * weight * (MOST_INTEGERS - 1)), "a long sum of integers is not exact");
   const QuantisedLinear longer(1, MOST_INTEGERS + 1, false, random);
-  x.push_back(MOST);
+  x.push_back(LARGEST_INTEGER);
   const Product wrong = product_of(longer, x, y, 1, 1);
   must_refuse(regard_multiply(&wrong));
 }
@@ -215,8 +213,8 @@ int check_integers(Random& random) {
     if (regard_byte_products(wanted) != wanted) continue;
     for (const Case& each : cases) check(each, random);
     check_unusual_rows(random);
-    check_longest(random);
-    count += int(cases.size()) + 2;
+    for (int weight : {-127, 127}) check_longest(weight, random);
+    count += int(cases.size()) + 3;
     if (regard_lanes(0) != 16) break;
   }
   regard_byte_products(1);

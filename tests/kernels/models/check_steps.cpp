@@ -350,6 +350,7 @@ int check_steps(Random& random) {
         cases.push_back({sentences, hypotheses, 1, 2, 28, 7, 1, 0, source, 0, RELU, false, true, false});
   cases.push_back({2, 3, 0, 1, 7, 5, 3, 4, 5, 1, RELU, false, false, true});
   cases.push_back({3, 10, 2, 4, 136, 99, 301, 307, 293, 1, GELU, true, true, true});  // for threads
+  cases.push_back({2, 3, 1, 1, 149, 7, 17, 37, 17, 1, RELU, true, false, true});  // values in groups of vectors
   for (const Case& each : cases) check(each, random);
   return int(cases.size());
 }

@@ -31,8 +31,6 @@ typedef std::uint8_t Bytes __attribute__((vector_size(LANES)));
 /// 16-bit numbers in the order 0 2 1 3, 4 6 5 7, ...
 constexpr Index BEFORE_INTEGERS = 16;
 
-constexpr int MOST = 127;  // the largest q
-
 #if defined(__AVX2__)
 constexpr bool STORES_BYTES = true;
 #else
@@ -95,14 +93,14 @@ void quantise(const float* x, Index inner, float* room) {
   });
   const float low = combined(least, [](Vector a, Vector b) { return minimum(a, b); });
   const float width = combined(most, [](Vector a, Vector b) { return maximum(a, b); }) - low;
-  const float scale = width / MOST + (width * 0.0f + combined(unusual, [](Vector a, Vector b) { return a + b; }));
+  const float scale = width / LARGEST_INTEGER + (width * 0.0f + combined(unusual, [](Vector a, Vector b) { return a + b; }));
   const float inverse = scale >= FLT_MIN ? 1 / scale : 0;
   constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: the sum with it ends in the nearest integer
   room[0] = scale;
   room[1] = low;
   over(inner, [&](Index i, auto count) {
     const Vector level = computed((load(x + i, count, low) - low) * inverse);
-    const Integers q = (Integers)(minimum(level, same(MOST)) + rounding) - (Integers)same(rounding);
+    const Integers q = (Integers)(minimum(level, same(LARGEST_INTEGER)) + rounding) - (Integers)same(rounding);
     store_integers(room + BEFORE_INTEGERS, i, q);
   });
 }
@@ -179,7 +177,7 @@ void multiply_bytes(const Product& p, const float* room, const std::int8_t* pane
 
 /// q0 w0 + q1 w1 of each pair of 16-bit numbers.
 inline Integers sums_of_pairs(Words q, Words w) {
-#if defined(__SSE2__)
+#if defined(__SSE2__) && !defined(__AVX__)
   return (Integers)_mm_madd_epi16((__m128i)q, (__m128i)w);
 #else
   const Integers first = ((Integers)q << 16 >> 16) * ((Integers)w << 16 >> 16);

@@ -14,7 +14,6 @@
 namespace {
 
 constexpr Index PANELS_OF_TASK = 8;
-constexpr Index WORTH_SHARING_ATTENTION = WORTH_SHARING / 16;  // its multiplications read keys all over the memory
 
 bool is_small(const Product& p) {
   return p.threads < 2 || p.rows * p.weight->columns * p.weight->inner < WORTH_SHARING;
@@ -122,7 +121,7 @@ class Layers : Sublayers {
   /// `describe` sets the other fields of a row.
   template <typename Describe>
   void attend(Index layer, Index positions, float* kept, const Describe& describe) const {
-    const Index threads = rows_ * positions * size_ < WORTH_SHARING_ATTENTION ? 1 : step_.threads;
+    const Index threads = rows_ * positions * size_ < WORTH_SHARING ? 1 : step_.threads;
     share_out(rows_, positions + MAX_LANES, threads, [&](Index row, float* weights) {
       Heads heads{};
       heads.contexts = normed_ + row * size_;

@@ -18,6 +18,8 @@ struct Packed {
   Index bytes[5];  // of the arrays above
 };
 
+constexpr Index LARGEST_INTEGER = 127;  // of a quantised weight or row
+
 /// Numbers of room that a quantised row takes (integers.hpp).
 constexpr Index quantised_size(Index inner) { return 16 + (inner + 31) / 32 * 16; }
 

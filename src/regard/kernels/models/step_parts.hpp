@@ -37,7 +37,8 @@ void rotate(float* vector, const float* cosines, const float* sines, Index part)
 inline Index position(const Heads& h, Index i) { return h.slots ? h.slots[i] : i; }
 inline bool visible(const Heads& h, Index i) { return !h.mask || h.mask[i]; }
 
-/// Scores of LANES positions from `first` on, also of hidden ones; after the last, its score.
+/// Scores of LANES positions from `first` on. Hidden positions are included. Lanes after the last position
+/// repeat its score.
 inline Vector scores(const Heads& h, const float* query, Index offset, Index first) {
   const float* keys[LANES];
   Vector products[LANES];
@@ -65,6 +66,13 @@ inline void mix_values(const Heads& h, const float* weights, float share, Index 
   for (int k = 0; k < vectors; ++k) store(h.contexts + i + k * LANES, context[k] * share, count);
 }
 
+/// Whether a position of LANES from `first` on is visible.
+inline bool any_visible(const Heads& h, Index first) {
+  for (Index i = first; i < h.count && i < first + LANES; ++i)
+    if (visible(h, i)) return true;
+  return false;
+}
+
 /// -inf for hidden positions and those after the last.
 inline Vector masked(const Heads& h, Vector scores, Index first) {
   if (!h.mask && first + LANES <= h.count) return scores;
@@ -87,6 +95,10 @@ void attend_to_positions(const Heads& h, float* weights) {
     const Index offset = head * h.part;
     Vector highest = same(-__builtin_inff()), total{};
     for (Index first = 0; first < h.count; first += LANES) {
+      if (!h.scores && !any_visible(h, first)) {  // such as padding
+        store(weights + first, same(-__builtin_inff()));
+        continue;
+      }
       const Vector products = scores(h, h.queries + offset, offset, first);
       if (h.scores) keep_scores(h, products, first, h.scores + head * h.between);
       const Vector visible_scores = masked(h, products, first);

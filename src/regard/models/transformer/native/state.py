@@ -32,7 +32,7 @@ class NativeState:
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> NativeState:
         index = hypotheses[:, :, None].expand(-1, -1, self.slots.size(2))
         slots = self.slots.gather(1, index)
-        return NativeState(self.memory, self.mask, self.cache, self.entries, slots)
+        return self._with(self.cache, slots)
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> NativeState:
         state = replace(self, entries=self.entries[sentences], slots=self.slots[sentences])
@@ -73,7 +73,16 @@ class NativeState:
         cache = self.cache.with_room(num_hypotheses)
         new = torch.arange(self.cache.length, cache.length, device="cpu")
         slots = torch.cat([self.slots, new.expand(batch, -1)[:, :, None]], dim=2)
-        return NativeState(self.memory, self.mask, cache, self.entries, slots)
+        return self._with(cache, slots)
+
+    def _with(
+        self, cache: CachedVectors, slots: Int[Tensor, "batch hypothesis position"]
+    ) -> NativeState:
+        """Return this state with another cache and other slots. `replace` takes several times as
+        long, at every step."""
+        return NativeState(
+            memory=self.memory, mask=self.mask, cache=cache, entries=self.entries, slots=slots
+        )
 
     def plain(self, num_heads: int) -> TransformerState:
         """Return the state of the reference."""
