@@ -17,7 +17,7 @@ def test_autocast_is_checked_per_device():
 
 
 def nested() -> nn.Module:
-    """Return a module with a child that two modules share, one that is None, and grandchildren."""
+    """Return a module with grandchildren, a child with two names, and a child that is None."""
     model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Sequential(nn.Tanh()), nn.ReLU()))
     model.append(model[0])
     model.register_module("nothing", None)

@@ -21,16 +21,7 @@ def is_exactly(part: object, *types: type) -> bool:
 
 def are_unchanged(part: object) -> bool:
     """Whether neither a module nor a submodule has hooks or a replaced `forward`."""
-    if not isinstance(part, nn.Module):
-        return True
-    modules, seen = [part], {part}  # Module.modules() takes several times as long
-    for module in modules:
-        if _is_changed(module):
-            return False
-        children = {child for child in module._modules.values() if child is not None} - seen
-        modules += children
-        seen |= children
-    return True
+    return not isinstance(part, nn.Module) or not any(map(_is_changed, part.modules()))
 
 
 def _is_changed(module: nn.Module) -> bool:

@@ -164,7 +164,8 @@ inline bool fits(const Dots& d, bool back) {
 
 constexpr Index LIMIT = INT32_MAX;  // of each size, so that sums and products of two sizes never overflow
 
-constexpr Index MOST_INTEGERS = INT32_MAX / (LARGEST_INTEGER * LARGEST_INTEGER);  // in a sum of products that never overflows
+/// In a sum of products that never overflows.
+constexpr Index MOST_INTEGERS = INT32_MAX / (LARGEST_INTEGER * LARGEST_INTEGER);
 
 /// Whether all sizes are within the limit.
 inline bool are_possible(std::initializer_list<Index> sizes) {

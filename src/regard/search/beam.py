@@ -139,16 +139,13 @@ def beam(
 
 def _live_and_finished(candidates: Candidates, end: int, size: int) -> Candidates:
     """Return live candidates in the first `size` places and, if any finished, the finished ones in
-    `size` more places. Unused places are pruned candidates. A GPU always has both, because the CPU
-    would wait for it."""
+    `size` more places. Unused places are pruned candidates."""
     candidates = candidates.filled_up(size)
-    ended = candidates.tokens == end
-    if ended.is_cpu and not ended.any():
+    is_end = candidates.tokens[:, :size] == end
+    if is_end.is_cpu and not is_end.any():  # the CPU would wait for a GPU
         return candidates[:, :size]
-    ended = ended & (candidates.totals > -torch.inf)
+    ended = (candidates.tokens == end) & (candidates.totals > -torch.inf)
     is_finished = ended[:, :size]
-    if ended.is_cpu and not is_finished.any():
-        return candidates[:, :size]
     order = ended.sort(dim=1, stable=True).indices[:, :size]
     live, finished = candidates.at(order), candidates[:, :size]
     return live.only(~ended.gather(1, order)).beside(finished.only(is_finished))
@@ -252,7 +249,7 @@ class _Update:
         if coverage is not None:
             coverage = coverage.extend(attention, candidates.parents)
         is_finished = (live.maximum == position + 1)[:, None]
-        if totals.size(1) > size:  # on a CPU, only if a candidate ended
+        if totals.size(1) > size:  # else no candidate ended
             is_finished = is_finished | (candidates.tokens == self.end) & (totals > -torch.inf)
         if not is_finished.is_cpu or is_finished.any():  # the CPU would wait for a GPU
             scores = totals / self.divisors[position]
@@ -266,9 +263,8 @@ class _Update:
             totals = totals.masked_fill(is_finished, -torch.inf)
         totals = totals[:, :size]
         is_active = self._can_improve(totals.amax(dim=1), finished, live.maximum, position)
-        extended = _Live(  # `replace` takes several times as long
-            sentences=live.sentences,
-            maximum=live.maximum,
+        extended = replace(
+            live,
             tokens=candidates.tokens[:, :size],
             totals=totals,
             finished=finished,

@@ -93,7 +93,8 @@ void quantise(const float* x, Index inner, float* room) {
   });
   const float low = combined(least, [](Vector a, Vector b) { return minimum(a, b); });
   const float width = combined(most, [](Vector a, Vector b) { return maximum(a, b); }) - low;
-  const float scale = width / LARGEST_INTEGER + (width * 0.0f + combined(unusual, [](Vector a, Vector b) { return a + b; }));
+  unusual += width * 0.0f;
+  const float scale = width / LARGEST_INTEGER + combined(unusual, [](Vector a, Vector b) { return a + b; });
   const float inverse = scale >= FLT_MIN ? 1 / scale : 0;
   constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: the sum with it ends in the nearest integer
   room[0] = scale;
@@ -157,20 +158,15 @@ inline Integers sums_of_four(Integers q, Integers w) {
 #endif
 }
 
+/// Add the products with four inputs of each column.
 template <int rows>
-void multiply_bytes(const Product& p, const float* room, const std::int8_t* panel, Index row, Index column) {
-  const Index inner = p.weight->inner, step = sizeof(float) * quantised_size(inner);
-  const char* q = integers_of(room, row, inner);
-  Integers sums[rows][2] = {};
-  for (Index k = 0; k < inner; k += 4, panel += 4 * PANEL, q += 4) {
-    const Integers left = load_integers(panel), right = load_integers(panel + 4 * LANES);
-    for (int i = 0; i < rows; ++i) {
-      const Integers input = same_bits(q + i * step);
-      sums[i][0] = computed(sums[i][0] + sums_of_four(input, left));
-      sums[i][1] = computed(sums[i][1] + sums_of_four(input, right));
-    }
+inline void add_products(Integers (&sums)[rows][2], const std::int8_t* panel, const char* q, Index step) {
+  const Integers left = load_integers(panel), right = load_integers(panel + 4 * LANES);
+  for (int i = 0; i < rows; ++i) {
+    const Integers input = same_bits(q + i * step);
+    sums[i][0] = computed(sums[i][0] + sums_of_four(input, left));
+    sums[i][1] = computed(sums[i][1] + sums_of_four(input, right));
   }
-  finish(p, room, sums, row, column);
 }
 
 #else
@@ -197,19 +193,24 @@ inline void add_pairs(Integers (&sums)[rows][2], const std::int8_t* panel, const
   }
 }
 
+/// Add the products with four inputs of each column.
 template <int rows>
-void multiply_words(const Product& p, const float* room, const std::int8_t* panel, Index row, Index column) {
-  const Index inner = p.weight->inner, step = sizeof(float) * quantised_size(inner);
-  const char* q = integers_of(room, row, inner);
-  Integers sums[rows][2] = {};
-  for (Index k = 0; k < inner; k += 4, panel += 4 * PANEL, q += 8) {
-    add_pairs<0>(sums, panel, q, step);
-    add_pairs<1>(sums, panel, q, step);
-  }
-  finish(p, room, sums, row, column);
+inline void add_products(Integers (&sums)[rows][2], const std::int8_t* panel, const char* q, Index step) {
+  add_pairs<0>(sums, panel, q, step);
+  add_pairs<1>(sums, panel, q, step);
 }
 
 #endif
+
+template <int rows>
+void multiply_plain(const Product& p, const float* room, const std::int8_t* panel, Index row, Index column) {
+  const Index inner = p.weight->inner, step = sizeof(float) * quantised_size(inner);
+  const char* q = integers_of(room, row, inner);
+  Integers sums[rows][2] = {};
+  for (Index k = 0; k < inner; k += 4, panel += 4 * PANEL, q += STORES_BYTES ? 4 : 8)
+    add_products(sums, panel, q, step);
+  finish(p, room, sums, row, column);
+}
 
 #if defined(__AVX512F__)
 template <int rows>
@@ -235,11 +236,7 @@ inline void multiply_rows(const Product& p, const float* room, const std::int8_t
 #if defined(__AVX512F__)
   if (has_byte_products()) return multiply_vnni<rows>(p, room, panel, row, column);
 #endif
-#if defined(__AVX2__)
-  multiply_bytes<rows>(p, room, panel, row, column);
-#else
-  multiply_words<rows>(p, room, panel, row, column);
-#endif
+  multiply_plain<rows>(p, room, panel, row, column);
 }
 
 void multiply_integers(const Product& p, const float* room, Index first, Index end) {

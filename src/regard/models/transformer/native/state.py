@@ -31,8 +31,7 @@ class NativeState:
 
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> NativeState:
         index = hypotheses[:, :, None].expand(-1, -1, self.slots.size(2))
-        slots = self.slots.gather(1, index)
-        return self._with(self.cache, slots)
+        return replace(self, slots=self.slots.gather(1, index))
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> NativeState:
         state = replace(self, entries=self.entries[sentences], slots=self.slots[sentences])
@@ -73,16 +72,7 @@ class NativeState:
         cache = self.cache.with_room(num_hypotheses)
         new = torch.arange(self.cache.length, cache.length, device="cpu")
         slots = torch.cat([self.slots, new.expand(batch, -1)[:, :, None]], dim=2)
-        return self._with(cache, slots)
-
-    def _with(
-        self, cache: CachedVectors, slots: Int[Tensor, "batch hypothesis position"]
-    ) -> NativeState:
-        """Return this state with another cache and other slots. `replace` takes several times as
-        long, at every step."""
-        return NativeState(
-            memory=self.memory, mask=self.mask, cache=cache, entries=self.entries, slots=slots
-        )
+        return replace(self, cache=cache, slots=slots)
 
     def plain(self, num_heads: int) -> TransformerState:
         """Return the state of the reference."""
