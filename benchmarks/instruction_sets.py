@@ -51,3 +51,10 @@ def restart(name: str | None) -> None:
     if limits.items() <= os.environ.items():
         return
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **limits})
+
+
+def has_bfloat16(name: str | None) -> bool:
+    """Whether this CPU has bfloat16 instructions and the limit, if any, allows them."""
+    from regard.linear import has_fast_bfloat16
+
+    return name is None and has_fast_bfloat16("cpu")

@@ -147,8 +147,7 @@ class Measured:
 
 def measure(row: Row, place: Place, options: argparse.Namespace) -> list[Measured]:
     """Warm up every contestant, then measure them in turns."""
-    chosen = [each for each in row.contestants if is_chosen(each, options.contestants)]
-    with started(chosen, "train", place) as running:
+    with started(chosen(row.contestants, options), "train", place) as running:
         for each in running:
             each.request(seconds=options.warm_up)
         for turn in range(options.turns):
@@ -158,8 +157,17 @@ def measure(row: Row, place: Place, options: argparse.Namespace) -> list[Measure
     return [Measured(each.contestant.name, each.answers, each.facts) for each in running]
 
 
-def is_chosen(contestant: Contestant, words: list[str] | None) -> bool:
-    return words is None or any(word.lower() in contestant.name.lower() for word in words)
+def chosen(contestants: list[Contestant], options: argparse.Namespace) -> list[Contestant]:
+    """Return the contestants that --contestants names, except those whose bfloat16 products would
+    be emulated on this CPU."""
+    words = [word.lower() for word in options.contestants or [""]]
+    named = [each for each in contestants if any(word in each.name.lower() for word in words)]
+    if options.device != "cpu" or instruction_sets.has_bfloat16(options.instruction_set):
+        return named
+    for each in named:
+        if each.precision == "bfloat16":
+            print(f"left out: {each.name}: no bfloat16 instructions are used", flush=True)
+    return [each for each in named if each.precision != "bfloat16"]
 
 
 def table(title: str, measured: list[Measured]) -> None:
@@ -224,10 +232,7 @@ def dev_losses(names: list[str], corpus: Corpus, options: argparse.Namespace) ->
 def products(names: list[str], corpus: Corpus, options: argparse.Namespace) -> None:
     """Print the speed of Regard's updates beside that of their matrix products alone."""
     for name in names:
-        for contestant in filter(is_ours, ROWS[name].contestants):
-            is_slow = options.instruction_set and contestant.precision == "bfloat16"  # emulated
-            if is_slow or not is_chosen(contestant, options.contestants):
-                continue
+        for contestant in filter(is_ours, chosen(ROWS[name].contestants, options)):
             place = place_of(corpus, options)
             path = place.folder(contestant, "products") / "recipe.yaml"
             values = recipe(contestant.model, contestant.batch_tokens, corpus.folder)
