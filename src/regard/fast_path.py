@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 from torch.autograd import forward_ad
@@ -21,7 +23,12 @@ def is_exactly(part: object, *types: type) -> bool:
 
 def are_unchanged(part: object) -> bool:
     """Whether neither a module nor a submodule has hooks or a replaced `forward`."""
-    return not isinstance(part, nn.Module) or not any(map(_is_changed, part.modules()))
+    return not isinstance(part, nn.Module) or have_no_hooks(part.modules())
+
+
+def have_no_hooks(modules: Iterable[nn.Module]) -> bool:
+    """Whether no module has hooks or a replaced `forward`. Submodules are not checked."""
+    return not any(map(_is_changed, modules))
 
 
 def _is_changed(module: nn.Module) -> bool:

@@ -77,30 +77,51 @@ class PackedMatrix(ABC):
     ) -> Float[Tensor, "*batch column"]:
         """Return activation(inputs @ weight.T + bias) + add, without gradients. ValueError for
         shapes, types or devices that do not fit, and for panels of another instruction set."""
+        return PackedLayer(self, bias).product(inputs, activation, add)
+
+
+class PackedLayer:
+    """Packed weight with a bias, for products of any number of inputs."""
+
+    def __init__(
+        self, weight: PackedMatrix, bias: Float[Tensor, "column"] | None = None
+    ) -> None:
+        """ValueError for a bias of another shape, type or device than float32 of each column."""
+        if bias is not None:
+            check_array("bias", bias, (weight.columns,))
+            bias = kernels.dense(bias)
+        self._weight, self._bias = weight, bias
+        self._structure = weight.structure(bias)
+
+    def product(
+        self,
+        inputs: Float[Tensor, "*batch inner"],
+        activation: ActivationName = "none",
+        add: Float[Tensor, "*batch column"] | None = None,
+    ) -> Float[Tensor, "*batch column"]:
+        """Return activation(inputs @ weight.T + bias) + add, without gradients. ValueError for
+        shapes, types or devices that do not fit, and for panels of another instruction set."""
+        weight = self._weight
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation: expected one of {ACTIVATIONS}, got {activation!r}")
-        if self.lanes != kernels.lanes():
+        if weight.lanes != kernels.lanes():
             raise ValueError(
-                f"panels of {self.lanes} lanes: the instruction set in use has {kernels.lanes()}; "
-                "pack the weight again"
+                f"panels of {weight.lanes} lanes: the instruction set in use has "
+                f"{kernels.lanes()}; pack the weight again"
             )
-        shape = (*inputs.shape[:-1], self.columns)
-        check_array("inputs", inputs, (*inputs.shape[:-1], self.inner))
-        rows = kernels.dense(inputs).view(math.prod(inputs.shape[:-1]), self.inner)
-        if bias is not None:
-            check_array("bias", bias, (self.columns,))
-            bias = kernels.dense(bias)
+        axes = inputs.shape[:-1]
+        check_array("inputs", inputs, (*axes, weight.inner))
+        inputs = kernels.dense(inputs)
         if add is not None:
-            check_array("add", add, shape)
+            check_array("add", add, (*axes, weight.columns))
             add = kernels.dense(add)
-        output = rows.new_empty(shape)
-        weight = self.structure(bias)
-        addresses, sizes = kernels.places(rows, output, add)
+        output = inputs.new_empty(*axes, weight.columns)
+        addresses, sizes = kernels.places(inputs, output, add)
         problem = _Product(
-            ctypes.addressof(weight),
+            ctypes.addressof(self._structure),
             *addresses,
-            len(rows),
-            self.inner,
+            math.prod(axes),
+            weight.inner,
             ACTIVATIONS.index(activation),
             torch.get_num_threads(),
             sizes,

@@ -53,8 +53,8 @@ class SearchConfig:
     lexicon: Path | None = None
     """Translations of the source words that replace <unk>: a file of WORD TAB TRANSLATION lines."""
     precision: SearchPrecision = "float32"
-    """Precision of the model while decoding. bfloat16 is faster if the CPU or GPU has instructions
-    for it, int8 for larger models on a CPU. Probabilities are always float32."""
+    """Precision of the model while decoding. bfloat16 is faster in batches if the CPU or GPU has
+    instructions for it, int8 for larger models on a CPU. Probabilities are always float32."""
 
     def __post_init__(self) -> None:
         check_fields("search", self)

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from regard import kernels
-from regard.fast_path import is_cast
-from regard.linear import Foldable, panels_of
+from regard.fast_path import have_no_hooks, is_cast, is_exactly
+from regard.linear import Foldable, Linear, panels_of
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory, TrainedDecoder
 from regard.names import AttentionKind
-from regard.panels import PackedMatrix, PanelsStructure, check_array
+from regard.panels import PackedLayer, PackedMatrix, PanelsStructure, check_array
 from regard.shapes import Float, Int, Tensor
 
 
@@ -24,6 +24,14 @@ class PackedStructures(Protocol):
 
     @property
     def lanes(self) -> int: ...
+
+
+class DecoderStructures(PackedStructures, Protocol):
+    """Structures of a decoder's weights."""
+
+    @property
+    def output(self) -> PackedLayer:
+        """The last layer, from features to logits."""
 
 
 class ReferencedArrays:
@@ -54,9 +62,17 @@ class ReferencedArrays:
         """Return the structure of a linear layer."""
         return self.matrix(linear.weight, linear.bias)
 
+    def layer(self, linear: nn.Linear) -> PackedLayer:
+        """Return a linear layer with its structure."""
+        bias = linear.bias
+        if bias is not None:
+            bias = self.array("bias of a linear layer", bias, (linear.out_features,))
+        return PackedLayer(panels_of(linear.weight), bias)
+
 
 AnyReference = TypeVar("AnyReference", bound=nn.Module)
 AnyStructures = TypeVar("AnyStructures", bound=PackedStructures)
+AnyDecoderStructures = TypeVar("AnyDecoderStructures", bound=DecoderStructures)
 
 
 class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
@@ -69,9 +85,10 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
     def __init__(self) -> None:
         super().__init__()
         self._weights: AnyStructures | None = None
+        self._modules_of_reference: tuple[nn.Module, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_weights": None}
+        return {**self.__dict__, "_weights": None, "_modules_of_reference": ()}
 
     def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Convert the parameters, for example to another type, and forget their structures."""
@@ -98,6 +115,12 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
         `freeze` replaces modules whose class defines `folded`, so subclasses repeat the name."""
         return cast(Foldable, self.reference).folded()
 
+    def _is_unchanged(self) -> bool:
+        """Whether the reference and its parts have no hooks and no replaced `forward`."""
+        if not self._modules_of_reference:  # to find them takes longer than to look at them
+            self._modules_of_reference = tuple(self.reference.modules())
+        return have_no_hooks(self._modules_of_reference)
+
     def _usable_weights(self, like: Tensor) -> AnyStructures | None:
         """Return the structures if the kernels can compute such inputs, and every part had a kernel
         when the structures were made."""
@@ -110,7 +133,7 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
         return self._weights
 
 
-class NativeDecoder(NativeModule[AnyReference, AnyStructures]):
+class NativeDecoder(NativeModule[AnyReference, AnyDecoderStructures]):
     """Frozen decoder whose steps are computed in C++.
 
     Steps are those of the decoder itself with gradients, autocast or hooks, in training, and for
@@ -149,7 +172,10 @@ class NativeDecoder(NativeModule[AnyReference, AnyStructures]):
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
-        return cast(TrainedDecoder, self.decoder).project(features)
+        weights = self._usable_weights(features) if is_exactly(self.projection, Linear) else None
+        if weights is None:
+            return cast(TrainedDecoder, self.decoder).project(features)
+        return weights.output.product(features)
 
 
 def check_tokens(tokens: Int[Tensor, "batch hypothesis"], batch: int, num_hypotheses: int) -> None:

@@ -227,7 +227,7 @@ class _Update:
 
     def __init__(self, rules: Rules, settings: BeamSettings) -> None:
         lengths = torch.arange(1, rules.longest + 1, device=rules.maximum.device)
-        self.end = rules.end
+        self.end, self.shortest = rules.end, rules.shortest
         self.settings = settings
         self.divisors = settings.length_penalty(lengths)
 
@@ -248,10 +248,11 @@ class _Update:
         size = self.settings.size
         if coverage is not None:
             coverage = coverage.extend(attention, candidates.parents)
-        is_finished = (live.maximum == position + 1)[:, None]
-        if totals.size(1) > size:  # else no candidate ended
-            is_finished = is_finished | (candidates.tokens == self.end) & (totals > -torch.inf)
-        if not is_finished.is_cpu or is_finished.any():  # the CPU would wait for a GPU
+        any_ended, any_cut_off = totals.size(1) > size, position + 1 >= self.shortest
+        if any_ended or any_cut_off:
+            is_finished = (live.maximum == position + 1)[:, None]
+            if any_ended:
+                is_finished = is_finished | (candidates.tokens == self.end) & (totals > -torch.inf)
             scores = totals / self.divisors[position]
             if coverage is not None:
                 scores = scores + self.settings.coverage_penalty * coverage.score()
@@ -263,12 +264,13 @@ class _Update:
             totals = totals.masked_fill(is_finished, -torch.inf)
         totals = totals[:, :size]
         is_active = self._can_improve(totals.amax(dim=1), finished, live.maximum, position)
-        extended = replace(
-            live,
-            tokens=candidates.tokens[:, :size],
-            totals=totals,
-            finished=finished,
-            coverage=coverage.first(size) if coverage else None,
+        extended = _Live(
+            live.sentences,
+            live.maximum,
+            candidates.tokens[:, :size],
+            totals,
+            finished,
+            coverage.first(size) if coverage else None,
         )
         return extended, is_active
 

@@ -45,7 +45,10 @@ class Rules:
 
     limits: Limits
     maximum: Int[Tensor, "batch"]
+    shortest: int
+    """Least maximum of a sentence."""
     longest: int
+    """Greatest maximum of a sentence."""
     always_forbidden: Int[Tensor, "_"]
     forbidden_early: Int[Tensor, "_"]
     """Forbidden tokens before the minimum: `always_forbidden` and the end token."""
@@ -66,7 +69,7 @@ class Rules:
         return cls(
             limits,
             maximum,
-            int(maximum.max()) if maximum.numel() else 0,
+            *(map(int, maximum.aminmax()) if maximum.numel() else (0, 0)),
             torch.tensor(limits.forbidden, dtype=torch.long, device=keys.device),
             torch.tensor((*limits.forbidden, *early), dtype=torch.long, device=keys.device),
         )

@@ -91,7 +91,7 @@ def search_of(
     result: SearchConfig = search or experiment.search
     if beam is not None:
         result = replace(result, beam=beam)
-    return replace(result, beam=max(result.beam, num_best))
+    return result if result.beam >= num_best else replace(result, beam=num_best)
 
 
 def check_path(name: str, value: Any) -> None:

@@ -98,6 +98,7 @@ CHANGES = {
         "layers.0.cross_residual.norm", nn.LayerNorm(SIZE, bias=False)
     ),
     "projection": replaced("projection", nn.Linear(SIZE, VOCABULARY)),
+    "largest norm of embeddings": replaced("embedder.embedding.max_norm", 1.0),
     "hook of cross-attention": hooked("layers.1.cross_attention.heads"),
     "temperature of cross-attention": replaced(
         "layers.1.cross_attention.heads.attention.normaliser.temperature", 2.0

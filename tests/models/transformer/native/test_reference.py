@@ -183,6 +183,19 @@ def test_a_hook_on_a_frozen_decoder_is_called():
 
 
 @torch.no_grad()
+def test_a_hook_on_the_projection_is_called():
+    _, native = decoders()
+    features, calls = torch.randn(BATCH, 2, SIZE), []
+    expected = native.project(features)
+    handle = native.projection.register_forward_hook(lambda *_: calls.append(True))
+    assert torch.equal(native.project(features), expected)
+    assert calls == [True]
+    handle.remove()
+    assert torch.equal(native.project(features), expected)
+    assert calls == [True]
+
+
+@torch.no_grad()
 def test_a_hook_after_the_start_is_called_from_the_next_start_on():
     """`start` reads the hooks."""
     _, native = decoders()

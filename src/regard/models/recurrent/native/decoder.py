@@ -19,7 +19,6 @@ from regard.attention import AdditiveKeys, Attention, Softmax
 from regard.attention.fused_additive import prepare
 from regard.attention.hidden import without_hidden
 from regard.attention.masks import none_if_full, padding
-from regard.fast_path import are_unchanged
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
 from regard.models.memory import PreparedMemory
@@ -63,7 +62,7 @@ class NativeRecurrentDecoder(NativeDecoder[BahdanauDecoder | LuongDecoder, Weigh
 
     def start(self, memories: tuple[Memory, ...]) -> NativeState | RecurrentState:
         plain = self.decoder.start(memories)
-        weights = self._usable_weights(plain.hidden) if are_unchanged(self.decoder) else None
+        weights = self._usable_weights(plain.hidden) if self._is_unchanged() else None
         if weights is None:
             return plain
         memory = cast(CrossAttentionState, plain.attention).memory

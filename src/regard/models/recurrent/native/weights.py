@@ -20,7 +20,7 @@ from regard.models.recurrent.attention import CrossAttention
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
 from regard.models.recurrent.native.suitable import FEEDINGS, OUTPUTS, feeding_of
 from regard.models.recurrent.queries import StateQuery
-from regard.panels import PanelsStructure
+from regard.panels import PackedLayer, PanelsStructure
 from regard.shapes import Float, Tensor
 
 
@@ -43,6 +43,8 @@ class Weights:
     """Projection of the output layer, if it has one."""
     vector: Float[Tensor, "key"] | None
     embeddings: Float[Tensor, "word embedding"]
+    output: PackedLayer
+    """Projection to logits."""
     settings: tuple[int, ...]
     """Fields of a step from `kind` to `is_additive`."""
     key_size: int
@@ -86,6 +88,7 @@ class Weights:
             combined,
             vector,
             arrays.array("embeddings", parts.embedding.weight, words),
+            arrays.layer(parts.projection),
             settings,
             key_size,
             cast(float, scale),

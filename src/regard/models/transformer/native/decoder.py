@@ -21,7 +21,7 @@ from regard.attention import FullSpan, Softmax
 from regard.attention.kv_cache import CachedVectors
 from regard.attention.masks import none_if_full
 from regard.attention.multihead import Heads
-from regard.fast_path import are_unchanged, is_exactly
+from regard.fast_path import is_exactly
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Rotary
 from regard.layers.residual import PreNorm
@@ -64,7 +64,7 @@ class NativeTransformerDecoder(NativeDecoder[TransformerDecoder, DecoderWeights]
     def start(self, memories: tuple[Memory, ...]) -> NativeState | TransformerState:
         memory = single_memory(memories)
         keys, mask = memory.keys, memory.mask
-        is_usable = keys is memory.values and are_unchanged(self.decoder)
+        is_usable = keys is memory.values and self._is_unchanged()
         weights = self._usable_weights(keys) if is_usable else None
         if weights is None:
             return self.decoder.start(memories)
@@ -112,7 +112,7 @@ class NativeTransformerDecoder(NativeDecoder[TransformerDecoder, DecoderWeights]
         batch, num_hypotheses, position = state.slots.shape
         check_tokens(tokens, batch, num_hypotheses)
         positions = range(position, position + 1)
-        states = kernels.dense(decoder.embedder(tokens, positions))
+        states = kernels.dense(self._embedded(tokens, positions))
         check_array("embeddings", states, (batch, num_hypotheses, size))
         state = state.with_new_slots()
         slots = kernels.dense(decoder.span.visible_slots(state.slots))
@@ -152,6 +152,14 @@ class NativeTransformerDecoder(NativeDecoder[TransformerDecoder, DecoderWeights]
             _block("decoder", own, layer.self_attention.heads),
         )
         return DecoderOutput(states, attention), state
+
+    def _embedded(
+        self, tokens: Int[Tensor, "batch hypothesis"], positions: range
+    ) -> Float[Tensor, "batch hypothesis size"]:
+        """Return what the embedder returns, without calls of its modules."""
+        embedder = self.decoder.embedder
+        embeddings = torch.embedding(embedder.embedding.weight, tokens)
+        return embedder.positions.add(embedder.scale * embeddings, positions)
 
     def _has_kernels(self) -> bool:
         return has_kernels(self.decoder)

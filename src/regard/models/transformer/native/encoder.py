@@ -16,7 +16,7 @@ import torch
 from regard import kernels
 from regard.attention.masks import none_if_full
 from regard.data.batch import Numbers, Tokens
-from regard.fast_path import are_unchanged, is_exactly
+from regard.fast_path import is_exactly
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Rotary
 from regard.layers.residual import PreNorm
@@ -69,7 +69,7 @@ class NativeTransformerEncoder(NativeModule[TransformerEncoder, EncoderWeights])
         encoder = self.encoder
         plain = (weight for weight in encoder.parameters() if not is_packed(weight))
         like, weights = next(plain, None), None
-        if not need_weights and like is not None and are_unchanged(encoder):
+        if not need_weights and like is not None and self._is_unchanged():
             weights = self._usable_weights(like)
         if weights is None:
             encoded: Encoded = encoder(source, need_weights=need_weights)

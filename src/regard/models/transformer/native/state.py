@@ -31,7 +31,8 @@ class NativeState:
 
     def select(self, hypotheses: Int[Tensor, "batch hypothesis"]) -> NativeState:
         index = hypotheses[:, :, None].expand(-1, -1, self.slots.size(2))
-        return replace(self, slots=self.slots.gather(1, index))
+        slots = self.slots.gather(1, index)
+        return NativeState(self.memory, self.mask, self.cache, self.entries, slots)
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> NativeState:
         state = replace(self, entries=self.entries[sentences], slots=self.slots[sentences])
@@ -70,9 +71,9 @@ class NativeState:
         """Return the state with one more slot for every hypothesis, for its next token."""
         batch, num_hypotheses, _ = self.slots.shape
         cache = self.cache.with_room(num_hypotheses)
-        new = torch.arange(self.cache.length, cache.length, device="cpu")
-        slots = torch.cat([self.slots, new.expand(batch, -1)[:, :, None]], dim=2)
-        return replace(self, cache=cache, slots=slots)
+        new = torch.arange(self.cache.length, cache.length, device="cpu").view(1, -1, 1)
+        slots = torch.cat([self.slots, new.expand(batch, -1, -1)], dim=2)
+        return NativeState(self.memory, self.mask, cache, self.entries, slots)
 
     def plain(self, num_heads: int) -> TransformerState:
         """Return the state of the reference."""

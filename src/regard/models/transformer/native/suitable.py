@@ -35,6 +35,7 @@ def has_kernels(decoder: TransformerDecoder) -> bool:
     return (
         is_exactly(decoder, TransformerDecoder)
         and type(decoder.projection) is Linear
+        and _is_plain(decoder.embedder.embedding)
         and _have_kernels(decoder, list(decoder.layers))
     )
 
@@ -126,6 +127,11 @@ def _is_uniform(layer: EncoderLayer | DecoderLayer) -> bool:
         and len({heads.num_heads for heads in _heads(layer)}) == 1
         and all(_is_affine(residual.norm) for residual in residuals)
     )
+
+
+def _is_plain(embedding: nn.Module) -> bool:
+    """Whether a module returns rows of its weight, and changes none of them."""
+    return type(embedding) is nn.Embedding and embedding.max_norm is None
 
 
 def _is_affine(norm: nn.Module) -> bool:

@@ -18,7 +18,7 @@ from regard.linear import stacked_panels
 from regard.models.native import ReferencedArrays
 from regard.models.transformer.decoder import TransformerDecoder
 from regard.models.transformer.encoder import TransformerEncoder
-from regard.panels import PackedMatrix, PanelsStructure
+from regard.panels import PackedLayer, PackedMatrix, PanelsStructure
 from regard.shapes import Float, Tensor
 
 
@@ -99,6 +99,7 @@ class DecoderWeights:
     memory: PackedMatrix
     """Projections to keys and values of the source, of all layers."""
     memory_bias: Float[Tensor, "_"]
+    output: PackedLayer
     inner: int
     scales: tuple[float, float]
     lanes: int
@@ -130,8 +131,8 @@ class DecoderWeights:
         heads = layers[0].self_attention.heads, layers[0].cross_attention.heads
         inner = cast(FeedForward, layers[0].feed_forward).inner.out_features
         last, lanes = _norm(arrays, decoder.norm), kernels.lanes()
-        scales = _scale(heads[0]), _scale(heads[1])
-        return cls(structures, last, memory, memory_bias, inner, scales, lanes, arrays)
+        scales, output = (_scale(heads[0]), _scale(heads[1])), arrays.layer(decoder.projection)
+        return cls(structures, last, memory, memory_bias, output, inner, scales, lanes, arrays)
 
 
 def _norm(arrays: ReferencedArrays, norm: nn.Module) -> Norm:
