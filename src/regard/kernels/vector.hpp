@@ -120,9 +120,6 @@ inline Number as_number(float from) {
 
 inline Vector absolute(Vector x) { return (Vector)((Integers)x & 0x7fffffff); }
 
-/// NaN if either is NaN.
-inline Vector larger(Vector x, Vector y) { return ((y > x) | (y != y)) ? y : x; }
-
 /// x if x < y, else y; y if a number is NaN. GCC makes several instructions of `?:`.
 inline Vector minimum(Vector x, Vector y) {
 #if defined(__AVX512F__)
@@ -147,6 +144,12 @@ inline Vector maximum(Vector x, Vector y) {
 #else
   return x > y ? x : y;
 #endif
+}
+
+/// NaN if either is NaN.
+inline Vector larger(Vector x, Vector y) {
+  const Vector found = maximum(y, x);  // NaN if x is
+  return y == y ? found : y;
 }
 
 /// The nearest number from -limit to limit; NaN becomes limit.
@@ -183,6 +186,19 @@ inline bool any_above(Vector x, float limit) {
   return _mm_movemask_ps(_mm_cmpgt_ps((__m128)x, (__m128)same(limit))) != 0;
 #else
   return !all(!(x > limit));
+#endif
+}
+
+/// Whether no lane is above a limit, and neither a lane nor the limit is NaN.
+inline bool all_at_most(Vector x, float limit) {
+#if defined(__AVX512F__)
+  return _mm512_cmp_ps_mask((__m512)x, (__m512)same(limit), _CMP_NLE_UQ) == 0;
+#elif defined(__AVX__)
+  return _mm256_movemask_ps(_mm256_cmp_ps((__m256)x, (__m256)same(limit), _CMP_NLE_UQ)) == 0;
+#elif defined(__SSE2__)
+  return _mm_movemask_ps(_mm_cmpnle_ps((__m128)x, (__m128)same(limit))) == 0;
+#else
+  return all(x <= limit);
 #endif
 }
 
@@ -306,21 +322,19 @@ inline Vector exponential_series(Vector r) {
 
 /// e^x for |x| <= 87, to about one unit in the last place: x = n ln 2 + r, e^x = 2^n e^r.
 inline Vector exponential(Vector x) {
-  constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: a sum with it is an integer
+  constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: a sum with it ends in the nearest integer
   Vector shifted = x * 1.44269504f + rounding;
   Vector n = shifted - rounding;
   Vector r = x - n * 0.693359375f;
   r = r - n * -2.12194440e-4f;
-  Vector series = exponential_series(r);
-  Integers exponent = __builtin_convertvector(n, Integers) * (1 << 23);
-  return (Vector)((Integers)series + exponent);
+  return (Vector)((Integers)exponential_series(r) + ((Integers)shifted << 23));
 }
 
 constexpr float VANISHES = -87.0f;  // e^x of smaller x is not a normal number
 
 /// e^x for x <= 0, for a softmax: 0 for very small x.
 inline Vector power_below(Vector x) {
-  const Vector found = exponential(x > VANISHES ? within(x, -VANISHES) : Vector{});
+  const Vector found = exponential(within(x, -VANISHES));
   return x > VANISHES ? found : x == x ? Vector{} : x;
 }
 

@@ -49,7 +49,7 @@ void offer(const Candidates& given, const Number* logits, float total, Index hyp
   const float log_sum = log_of_sum(logits, given.words, number(logits[0])).log_sum;
   over(given.words, [&](Index first, auto count) {
     const Vector logs = load(logits + first, count, -__builtin_inff()) - log_sum, sums = logs + total;
-    if (best.size == best.capacity && all(sums <= best.sums[best.size - 1])) return;
+    if (best.size == best.capacity && all_at_most(sums, best.sums[best.size - 1])) return;
     for (int lane = 0; lane < count; ++lane) {
       if (!best.takes(sums[lane])) continue;
       const bool forbidden = is_forbidden(given, first + lane);
