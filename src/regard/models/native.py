@@ -62,13 +62,6 @@ class ReferencedArrays:
         """Return the structure of a linear layer."""
         return self.matrix(linear.weight, linear.bias)
 
-    def layer(self, linear: nn.Linear) -> PackedLayer:
-        """Return a linear layer with its structure."""
-        bias = linear.bias
-        if bias is not None:
-            bias = self.array("bias of a linear layer", bias, (linear.out_features,))
-        return PackedLayer(panels_of(linear.weight), bias)
-
 
 AnyReference = TypeVar("AnyReference", bound=nn.Module)
 AnyStructures = TypeVar("AnyStructures", bound=PackedStructures)
@@ -176,6 +169,12 @@ class NativeDecoder(NativeModule[AnyReference, AnyDecoderStructures]):
         if weights is None:
             return cast(TrainedDecoder, self.decoder).project(features)
         return weights.output.product(features)
+
+
+def packed_layer(linear: nn.Linear) -> PackedLayer:
+    """Return a linear layer with its weight packed."""
+    bias = None if linear.bias is None else linear.bias.detach()
+    return PackedLayer(panels_of(linear.weight), bias)
 
 
 def check_tokens(tokens: Int[Tensor, "batch hypothesis"], batch: int, num_hypotheses: int) -> None:

@@ -65,11 +65,13 @@ class Rules:
                 "give one a sentence, or one number for all"
             )
         maximum = maximum.expand(keys.size(0))
+        shortest, longest = map(int, maximum.aminmax()) if maximum.numel() else (0, 0)
         early = () if limits.end is None else (limits.end,)
         return cls(
             limits,
             maximum,
-            *(map(int, maximum.aminmax()) if maximum.numel() else (0, 0)),
+            shortest,
+            longest,
             torch.tensor(limits.forbidden, dtype=torch.long, device=keys.device),
             torch.tensor((*limits.forbidden, *early), dtype=torch.long, device=keys.device),
         )

@@ -15,7 +15,7 @@ from regard.attention.dot.choose import dot_scale
 from regard.layers.recurrent.layers import step_weights
 from regard.layers.recurrent.native_cells import KINDS
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.models.native import ReferencedArrays
+from regard.models.native import ReferencedArrays, packed_layer
 from regard.models.recurrent.attention import CrossAttention
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
 from regard.models.recurrent.native.suitable import FEEDINGS, OUTPUTS, feeding_of
@@ -88,7 +88,7 @@ class Weights:
             combined,
             vector,
             arrays.array("embeddings", parts.embedding.weight, words),
-            arrays.layer(parts.projection),
+            packed_layer(parts.projection),
             settings,
             key_size,
             cast(float, scale),

@@ -15,7 +15,7 @@ from regard.attention.dot.choose import dot_scale
 from regard.attention.multihead import Heads
 from regard.layers.feed_forward import FeedForward
 from regard.linear import stacked_panels
-from regard.models.native import ReferencedArrays
+from regard.models.native import ReferencedArrays, packed_layer
 from regard.models.transformer.decoder import TransformerDecoder
 from regard.models.transformer.encoder import TransformerEncoder
 from regard.panels import PackedLayer, PackedMatrix, PanelsStructure
@@ -131,7 +131,7 @@ class DecoderWeights:
         heads = layers[0].self_attention.heads, layers[0].cross_attention.heads
         inner = cast(FeedForward, layers[0].feed_forward).inner.out_features
         last, lanes = _norm(arrays, decoder.norm), kernels.lanes()
-        scales, output = (_scale(heads[0]), _scale(heads[1])), arrays.layer(decoder.projection)
+        scales, output = (_scale(heads[0]), _scale(heads[1])), packed_layer(decoder.projection)
         return cls(structures, last, memory, memory_bias, output, inner, scales, lanes, arrays)
 
 
