@@ -20,7 +20,7 @@ import instruction_sets
 from peers.corpus import prepare
 from peers.environments import Environment, MissingError
 from peers.running import Answer, Contestant, Place, do, started
-from training_speed import BASELINE, JOEYNMT, MARIAN, OPENNMT, WORK, chosen, ours
+from training_speed import BASELINE, JOEYNMT, MARIAN, OPENNMT, WORK, ours, select
 
 CTRANSLATE2 = Environment("ctranslate2", torch=False)
 TOKENS = 15
@@ -97,7 +97,7 @@ class Measured:
 
 
 def measure(row: str, place: Place, options: argparse.Namespace) -> list[Measured]:
-    contestants = [each for each in chosen(ROWS[row], options) if is_convertible(each, place)]
+    contestants = [each for each in select(ROWS[row], options) if is_convertible(each, place)]
     columns = {name: COLUMNS[name] for name in options.columns}
     with_attention = {WITH_ATTENTION[name].title: WITH_ATTENTION[name] for name in options.columns}
     with started(contestants, "decode", place) as running:

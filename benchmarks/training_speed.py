@@ -147,7 +147,7 @@ class Measured:
 
 def measure(row: Row, place: Place, options: argparse.Namespace) -> list[Measured]:
     """Warm up every contestant, then measure them in turns."""
-    with started(chosen(row.contestants, options), "train", place) as running:
+    with started(select(row.contestants, options), "train", place) as running:
         for each in running:
             each.request(seconds=options.warm_up)
         for turn in range(options.turns):
@@ -157,7 +157,7 @@ def measure(row: Row, place: Place, options: argparse.Namespace) -> list[Measure
     return [Measured(each.contestant.name, each.answers, each.facts) for each in running]
 
 
-def chosen(contestants: list[Contestant], options: argparse.Namespace) -> list[Contestant]:
+def select(contestants: list[Contestant], options: argparse.Namespace) -> list[Contestant]:
     """Return the contestants that --contestants names, except those whose bfloat16 products would
     be emulated on this CPU."""
     words = [word.lower() for word in options.contestants or [""]]
@@ -212,7 +212,7 @@ def dev_losses(names: list[str], corpus: Corpus, options: argparse.Namespace) ->
     log."""
     for name in names:
         print(f"\n{ROWS[name].title}: dev loss after each epoch, in nats per token")
-        for contestant in (each for each in ROWS[name].contestants if is_ours(each)):
+        for contestant in filter(is_ours, select(ROWS[name].contestants, options)):
             folder = options.work / f"dev-loss-{contestant.model}-{contestant.precision}"
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
@@ -232,7 +232,7 @@ def dev_losses(names: list[str], corpus: Corpus, options: argparse.Namespace) ->
 def products(names: list[str], corpus: Corpus, options: argparse.Namespace) -> None:
     """Print the speed of Regard's updates beside that of their matrix products alone."""
     for name in names:
-        for contestant in filter(is_ours, chosen(ROWS[name].contestants, options)):
+        for contestant in filter(is_ours, select(ROWS[name].contestants, options)):
             place = place_of(corpus, options)
             path = place.folder(contestant, "products") / "recipe.yaml"
             values = recipe(contestant.model, contestant.batch_tokens, corpus.folder)

@@ -23,11 +23,11 @@ def is_exactly(part: object, *types: type) -> bool:
 
 def are_unchanged(part: object) -> bool:
     """Whether neither a module nor a submodule has hooks or a replaced `forward`."""
-    return not isinstance(part, nn.Module) or have_no_hooks(part.modules())
+    return not isinstance(part, nn.Module) or all_unchanged(part.modules())
 
 
-def have_no_hooks(modules: Iterable[nn.Module]) -> bool:
-    """Whether no module has hooks or a replaced `forward`. Submodules are not checked."""
+def all_unchanged(modules: Iterable[nn.Module]) -> bool:
+    """Whether none of these modules has hooks or a replaced `forward`."""
     return not any(map(_is_changed, modules))
 
 

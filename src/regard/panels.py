@@ -84,7 +84,7 @@ class PackedLayer:
     """Packed weight with a bias, for products of any number of inputs."""
 
     def __init__(self, weight: PackedMatrix, bias: Float[Tensor, "column"] | None = None) -> None:
-        """ValueError for a bias of another shape, type or device than float32 of each column."""
+        """ValueError unless the bias is float32 on a CPU, with one number for each column."""
         if bias is not None:
             check_array("bias", bias, (weight.columns,))
             bias = kernels.dense(bias)

@@ -148,8 +148,8 @@ inline Vector maximum(Vector x, Vector y) {
 
 /// NaN if either is NaN.
 inline Vector larger(Vector x, Vector y) {
-  const Vector found = maximum(y, x);  // NaN if x is
-  return y == y ? found : y;
+  const Vector greater = maximum(y, x);  // NaN if x is
+  return y == y ? greater : y;
 }
 
 /// The nearest number from -limit to limit; NaN becomes limit.
@@ -189,7 +189,7 @@ inline bool any_above(Vector x, float limit) {
 #endif
 }
 
-/// Whether no lane is above a limit, and neither a lane nor the limit is NaN.
+/// Whether every lane is at most a limit; false if a lane or the limit is NaN.
 inline bool all_at_most(Vector x, float limit) {
 #if defined(__AVX512F__)
   return _mm512_cmp_ps_mask((__m512)x, (__m512)same(limit), _CMP_NLE_UQ) == 0;
@@ -322,7 +322,7 @@ inline Vector exponential_series(Vector r) {
 
 /// e^x for |x| <= 87, to about one unit in the last place: x = n ln 2 + r, e^x = 2^n e^r.
 inline Vector exponential(Vector x) {
-  constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: a sum with it ends in the nearest integer
+  constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: the last bits of a sum with it are those of an integer
   Vector shifted = x * 1.44269504f + rounding;
   Vector n = shifted - rounding;
   Vector r = x - n * 0.693359375f;

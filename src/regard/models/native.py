@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard import kernels
-from regard.fast_path import have_no_hooks, is_cast, is_exactly
+from regard.fast_path import all_unchanged, is_cast, is_exactly
 from regard.linear import Foldable, Linear, panels_of
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory, TrainedDecoder
 from regard.names import AttentionKind
@@ -73,19 +73,21 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
     otherwise.
 
     The first call makes structures of the weights, which copies and pickles do not have. The parts
-    of the reference must not be replaced after that."""
+    and parameters of the reference must not be replaced after that."""
+
+    _modules_of_reference: tuple[nn.Module, ...] = ()
+    """Modules of the reference after the first call; empty before it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._weights: AnyStructures | None = None
-        self._modules_of_reference: tuple[nn.Module, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_weights": None, "_modules_of_reference": ()}
 
     def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Convert the parameters, for example to another type, and forget their structures."""
-        self._weights = None
+        self._weights, self._modules_of_reference = None, ()
         return super()._apply(function, recurse)
 
     @property
@@ -110,9 +112,9 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
 
     def _is_unchanged(self) -> bool:
         """Whether the reference and its parts have no hooks and no replaced `forward`."""
-        if not self._modules_of_reference:  # to find them takes longer than to look at them
+        if not self._modules_of_reference:  # collecting the modules takes longer than checking them
             self._modules_of_reference = tuple(self.reference.modules())
-        return have_no_hooks(self._modules_of_reference)
+        return all_unchanged(self._modules_of_reference)
 
     def _usable_weights(self, like: Tensor) -> AnyStructures | None:
         """Return the structures if the kernels can compute such inputs, and every part had a kernel

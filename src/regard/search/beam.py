@@ -248,11 +248,8 @@ class _Update:
         size = self.settings.size
         if coverage is not None:
             coverage = coverage.extend(attention, candidates.parents)
-        any_ended, any_cut_off = totals.size(1) > size, position + 1 >= self.shortest
-        if any_ended or any_cut_off:
-            is_finished = (live.maximum == position + 1)[:, None]
-            if any_ended:
-                is_finished = is_finished | (candidates.tokens == self.end) & (totals > -torch.inf)
+        is_finished = self._is_finished(candidates, live.maximum, position)
+        if is_finished is not None:
             scores = totals / self.divisors[position]
             if coverage is not None:
                 scores = scores + self.settings.coverage_penalty * coverage.score()
@@ -273,6 +270,20 @@ class _Update:
             coverage.first(size) if coverage else None,
         )
         return extended, is_active
+
+    def _is_finished(
+        self, candidates: Candidates, maximum: Int[Tensor, "batch"], position: int
+    ) -> Bool[Tensor, "batch candidate"] | Bool[Tensor, "batch 1"] | None:
+        """Return which candidates are finished. None if none is, as far as the CPU knows without
+        waiting for a GPU."""
+        has_ended = candidates.totals.size(1) > self.settings.size
+        if not has_ended and position + 1 < self.shortest:
+            return None
+        is_finished = (maximum == position + 1)[:, None]
+        if has_ended:
+            is_end = (candidates.tokens == self.end) & (candidates.totals > -torch.inf)
+            is_finished = is_finished | is_end
+        return is_finished if not is_finished.is_cpu or is_finished.any() else None
 
     def _can_improve(
         self,

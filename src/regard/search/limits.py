@@ -46,9 +46,9 @@ class Rules:
     limits: Limits
     maximum: Int[Tensor, "batch"]
     shortest: int
-    """Least maximum of a sentence."""
+    """Smallest maximum of all sentences."""
     longest: int
-    """Greatest maximum of a sentence."""
+    """Largest maximum of all sentences."""
     always_forbidden: Int[Tensor, "_"]
     forbidden_early: Int[Tensor, "_"]
     """Forbidden tokens before the minimum: `always_forbidden` and the end token."""

@@ -130,7 +130,7 @@ def _is_uniform(layer: EncoderLayer | DecoderLayer) -> bool:
 
 
 def _is_plain(embedding: nn.Module) -> bool:
-    """Whether a module returns rows of its weight, and changes none of them."""
+    """Whether a module returns rows of its weight unchanged."""
     return type(embedding) is nn.Embedding and embedding.max_norm is None
 
 

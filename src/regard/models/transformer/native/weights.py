@@ -100,6 +100,7 @@ class DecoderWeights:
     """Projections to keys and values of the source, of all layers."""
     memory_bias: Float[Tensor, "_"]
     output: PackedLayer
+    """Projection to logits."""
     inner: int
     scales: tuple[float, float]
     lanes: int
