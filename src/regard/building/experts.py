@@ -9,10 +9,15 @@ from regard.names import Activation
 
 
 def build_experts(
-    config: ExpertsConfig, size: int, activation: Activation = "relu", *, dropout: float = 0.0
+    config: ExpertsConfig,
+    size: int,
+    activation: Activation = "relu",
+    *,
+    dropout: float = 0.0,
+    initial_bias: float = 0.0,
 ) -> Experts | None:
     """Build experts for states of this size; None if the number of experts is 0. `dropout` is that
-    of their hidden units."""
+    of their hidden units, `initial_bias` that of their outputs."""
     if not config.number:
         return None
     return Experts(
@@ -22,4 +27,5 @@ def build_experts(
         dropout=dropout,
         importance=config.importance,
         load=config.load,
+        initial_bias=initial_bias,
     )

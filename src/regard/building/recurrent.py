@@ -14,7 +14,7 @@ from regard.config import RecurrentDecoderConfig
 from regard.config.checks import require_resolved
 from regard.errors import UserError
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
-from regard.layers.recurrent.residual_stack import FIRST_RESIDUAL, ResidualStack
+from regard.layers.recurrent.residual_stack import EXPERTS_BIAS, FIRST_RESIDUAL, ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.recurrent import decoders
 from regard.models.recurrent.attention import (
@@ -184,7 +184,7 @@ def _build_stack(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding:
         dropout=require_resolved(config.dropout),
     )
     if isinstance(stack, ResidualStack):
-        stack.experts = build_experts(config.experts, size)
+        stack.experts = build_experts(config.experts, size, initial_bias=EXPERTS_BIAS)
     return stack
 
 

@@ -123,16 +123,17 @@ class Experts(nn.Module):
         dropout: float = 0.0,
         importance: float = 0.01,
         load: float = 0.01,
+        initial_bias: float = 0.0,
     ) -> None:
         """`importance` and `load` are the weights of the two terms of the loss. `inner_size` is the
-        number of hidden units of one expert."""
+        number of hidden units of one expert. The biases b2 are `initial_bias` at first."""
         super().__init__()
         num_experts, size = gate.weight.shape
         self.gate = gate
         self.inner = nn.Parameter(torch.empty(num_experts, size, inner_size))
         self.inner_bias = nn.Parameter(torch.zeros(num_experts, inner_size))
         self.outer = nn.Parameter(torch.empty(num_experts, inner_size, size))
-        self.outer_bias = nn.Parameter(torch.zeros(num_experts, size))
+        self.outer_bias = nn.Parameter(torch.full((num_experts, size), float(initial_bias)))
         self.activation = activation
         self.dropout = Dropout(dropout)
         self.importance, self.load = importance, load
