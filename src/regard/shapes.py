@@ -11,6 +11,7 @@
 | kept | sentences that remain in a search after the complete ones are dropped |
 | stored | sentences of a search whose keys and values are in memory, also complete ones |
 | hypothesis | hypotheses of one sentence in the beam |
+| candidate | continuations of the hypotheses of one sentence |
 | layer, head, direction | layers of a stack, attention heads, directions of an encoder |
 | query, key, value | numbers in one query, key or value vector |
 | size | numbers in a vector of the layer or score at hand |
