@@ -6,6 +6,8 @@
 A vector is 8 elements of the pairs of queries and keys with AVX2, and 16 with AVX-512. Everything
 is float32, on one thread. Four parts are measured: scores (with the exponentials of queries and
 keys), the products of weights and values, the whole forward pass, and the gradients of the scores.
+The kernels of AVX2 compute gradients by divisions, or by estimates of reciprocals on Intel CPUs;
+both are measured.
 
 **Cycles** are seconds times a frequency. The frequency is measured before and after each run by a
 loop of multiplications that wait for each other and take three cycles each, as on all x86-64 CPUs
@@ -19,8 +21,10 @@ are:
 - AMD Zen 4: two units for multiplications, two others for additions, one divider with 3 cycles for
   8 elements, measured. A division takes two turns of a unit for multiplications, an estimate of a
   reciprocal one. Vectors of 16 are computed in two halves.
-- Intel, Skylake and later: two units for all arithmetic, and a divider with 5 cycles for 8 elements
-  and 10 for 16. A division takes one turn.
+- Intel Skylake to Ice Lake: two units for all arithmetic, and a divider with 5 cycles for 8
+  elements and 10 for 16. A division takes one turn.
+- Intel Golden Cove and later (Alder Lake, Sapphire Rapids): the same with a third unit, which adds
+  vectors of 8. With vectors of 16 there are two units.
 """
 
 import argparse
@@ -58,8 +62,8 @@ class Operations:
 class Units:
     """Execution units of a CPU."""
 
-    adders: bool
-    """Whether additions have two units of their own, beside the two for multiplications."""
+    units: dict[int, int]
+    """Units for arithmetic, by the elements of a vector. Two of them multiply, and two add."""
     division: dict[int, float]
     """Cycles between two divisions, by the elements of a vector."""
     turns: int
@@ -71,14 +75,15 @@ class Units:
         """Return the smallest number of cycles for these operations."""
         products = operations.products + self.turns * operations.divisions
         sums = operations.sums
-        busy = max(products, sums) / 2 if self.adders else (products + sums) / 2
+        busy = max(products / 2, sums / 2, (products + sums) / self.units[lanes])
         passes = 2 if self.halves and lanes == 16 else 1
         return max(passes * busy, operations.divisions * self.division[lanes])
 
 
 CPUS = {
-    "AMD Zen 4": Units(adders=True, division={4: 3, 8: 3, 16: 6}, turns=2, halves=True),
-    "Intel": Units(adders=False, division={4: 3, 8: 5, 16: 10}, turns=1),
+    "AMD Zen 4": Units({4: 4, 8: 4, 16: 4}, division={4: 3, 8: 3, 16: 6}, turns=2, halves=True),
+    "Intel Skylake": Units({4: 2, 8: 2, 16: 2}, division={4: 3, 8: 5, 16: 10}, turns=1),
+    "Intel Golden Cove": Units({4: 3, 8: 3, 16: 2}, division={4: 3, 8: 5, 16: 10}, turns=1),
 }
 
 
@@ -90,13 +95,20 @@ def score(lanes: int) -> Operations:
     return Operations(products=products / group, sums=2 / group, divisions=1 / group)
 
 
-def gradient(lanes: int) -> Operations:
-    """Operations of `gather` in gradients.hpp. With AVX-512, an estimate and a Newton step replace
-    the division."""
-    return Operations(6, 3) if lanes == 16 else Operations(3, 3, divisions=1)
-
-
+GRADIENT = Operations(products=3, sums=3, divisions=1)
+GRADIENT_BY_ESTIMATES = Operations(products=6, sums=3)
+"""Operations of `gather` in gradients.hpp. With AVX-512, and with AVX2 on Intel CPUs, an estimate
+and a Newton step replace the division."""
 VALUES = Operations(products=1, sums=0)
+
+
+def operations(lanes: int) -> dict[str, Operations]:
+    """Return the operations of each part with a bound of its own."""
+    parts = {"scores": score(lanes), "values": VALUES}
+    parts["gradients"] = GRADIENT_BY_ESTIMATES if lanes == 16 else GRADIENT
+    if lanes == 8:
+        parts["gradients, estimates"] = GRADIENT_BY_ESTIMATES
+    return parts
 
 
 # Cycles
@@ -145,19 +157,24 @@ def cycles(job: Callable[[], object], frequency: Frequency, repeats: int) -> flo
     return fewest
 
 
-PARTS = "scores", "values", "forward", "gradients"
-
-
 def jobs(shape: additive.Shape) -> dict[str, Callable[[], object]]:
     torch.manual_seed(0)
     queries, keys, vector, values, _ = (x.detach() for x in additive.draw_inputs(shape))
     weights = torch.rand(shape[:3])
-    return {
+
+    def differentiate(estimates: bool) -> object:
+        kernels.reciprocal_estimates(estimates)
+        return native.differentiate_score(weights, queries, keys, vector)
+
+    parts: dict[str, Callable[[], object]] = {
         "scores": lambda: native.score(queries, keys, vector),
         "values": lambda: mix(weights, values, None, None),
         "forward": lambda: additive_attention(queries, keys, vector, values),
-        "gradients": lambda: native.differentiate_score(weights, queries, keys, vector),
+        "gradients": lambda: differentiate(estimates=False),
     }
+    if kernels.lanes() == 8:
+        parts["gradients, estimates"] = lambda: differentiate(estimates=True)
+    return parts
 
 
 def main() -> None:
@@ -170,9 +187,9 @@ def main() -> None:
     additive.keep_memory()
     frequency, lanes = Frequency(), kernels.lanes()
     print(f"{additive.machine()}, {frequency.measure() / 1e9:.2f} GHz by a loop of multiplications")
-    bounds = {"scores": score(lanes), "values": VALUES, "gradients": gradient(lanes)}
-    rows = []
+    bounds, rows = operations(lanes), []
     for shape in additive.SHAPES.values():
+        kernels.reciprocal_estimates()
         measured = {
             part: cycles(job, frequency, arguments.repeats) * lanes / math.prod(shape)
             for part, job in jobs(shape).items()
@@ -181,9 +198,9 @@ def main() -> None:
     for cpu, units in CPUS.items():
         least = {part: units.cycles(count, lanes) for part, count in bounds.items()}
         least["forward"] = least["scores"] + least["values"]
-        rows.append([f"bound, {cpu}", *(f"{least[part]:.2f}" for part in PARTS)])
+        rows.append([f"bound, {cpu}", *(f"{least[part]:.2f}" for part in measured)])
     title = f"Cycles per vector of {lanes} elements, {additive.INSTRUCTION_SETS[lanes]}"
-    additive.print_table(title, ["", *PARTS], rows)
+    additive.print_table(title, ["", *measured], rows)
 
 
 if __name__ == "__main__":

@@ -31,9 +31,14 @@ def test_a_cpu_without_rows_uses_onednn():
     assert choice("other", "avx2") == choice("AMD", "baseline") == ONEDNN
 
 
-def test_rows_of_any_instruction_set_hold_for_all():
-    assert choice("Intel", "avx2") == choice("Intel", "avx512")
+def test_rows_of_any_instruction_set_hold_for_sets_without_rows():
+    assert ("Intel", "baseline") not in product_library.table()
+    assert set(choice("Intel", "baseline").values()) == {"mkl"}
+
+
+def test_mkl_computes_all_products_on_intel():
     assert set(choice("Intel", "avx2").values()) == {"mkl"}
+    assert set(choice("Intel", "avx512").values()) == {"mkl"}
 
 
 def test_products_on_amd_depend_on_the_instruction_set():

@@ -13,5 +13,7 @@ int main() {
                        check_recurrent_steps})
       count += check(random);
   }
+  regard_estimates(1);
+  if (regard_lanes(8) == 8) count += check_additive(random);
   std::printf("%d problems are right, %d calls with wrong sizes are refused\n", count, refused);
 }

@@ -21,6 +21,7 @@
 extern "C" {
 int regard_lanes(int);
 int regard_byte_products(int);
+int regard_estimates(int);
 int regard_additive_weigh(const Problem*, int, float, float*, Index);
 int regard_additive_differentiate(const Problem*, const Gradients*);
 int regard_additive_through_softmax(const float*, float*, float, Index, Index, Index, Index, Index);

@@ -28,7 +28,7 @@ from regard.shapes import Tensor
 
 log = logging.getLogger(__name__)
 
-INTERFACE = 11
+INTERFACE = 12
 """Version that the library must return. A library compiled from other sources is not used."""
 
 _WRONG_SIZES = 2
@@ -53,6 +53,7 @@ _FUNCTIONS = {
     "encode": [_POINTER],
     "recurrent_step": [_POINTER],
     "byte_products": [ctypes.c_int],
+    "estimates": [ctypes.c_int],
 }
 """Argument types of each function of the interface. Structures are passed by address."""
 
@@ -158,6 +159,13 @@ def byte_products(allowed: bool) -> bool:
     REGARD_INSTRUCTION_SET forbids them."""
     allowed = allowed and instruction_set.limit() is None
     return bool(_library().regard_byte_products(allowed))
+
+
+def reciprocal_estimates(wanted: bool | None = None) -> bool:
+    """Select estimates of reciprocals with a Newton step, or divisions, for the kernels of AVX2;
+    None selects the faster ones on this CPU: estimates on Intel CPUs. The last digits of additive
+    attention depend on it. Return whether estimates are selected."""
+    return bool(_library().regard_estimates(-1 if wanted is None else wanted))
 
 
 def call(name: str, *arguments: Any) -> None:

@@ -9,16 +9,29 @@
 
 extern const Kernels BASELINE;
 #if defined(__x86_64__)
-extern const Kernels AVX2, AVX512;
+extern const Kernels AVX2, AVX2_ESTIMATES, AVX512;
 #endif
 
 namespace {
+
+/// Whether a division takes longer than the estimate of a reciprocal and a Newton step.
+bool cpu_divides_slowly() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
+bool estimates = cpu_divides_slowly();
 
 const Kernels* best() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return &AVX512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &AVX2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return estimates ? &AVX2_ESTIMATES : &AVX2;
 #endif
   return &BASELINE;
 }
@@ -53,7 +66,7 @@ const Kernels& in_use() { return *chosen; }
 bool has_byte_products() { return byte_products; }
 
 /// Version of the structures and functions of this interface: see kernels/__init__.py.
-EXPORTED int regard_interface() { return 11; }
+EXPORTED int regard_interface() { return 12; }
 
 /// Bytes of a structure, by its name; 0 for an unknown name.
 EXPORTED Index regard_size(const char* name) {
@@ -78,7 +91,7 @@ EXPORTED Index regard_size(const char* name) {
 EXPORTED int regard_lanes(int lanes) {
   if (lanes == BASELINE.lanes) chosen = &BASELINE;
 #if defined(__x86_64__)
-  const Kernels* all[] = {&AVX2, &AVX512};
+  const Kernels* all[] = {estimates ? &AVX2_ESTIMATES : &AVX2, &AVX512};
   for (const Kernels* kernels : all)
     if (kernels->lanes == lanes && kernels->lanes <= best()->lanes) chosen = kernels;
 #endif
@@ -90,6 +103,14 @@ EXPORTED int regard_lanes(int lanes) {
 EXPORTED int regard_byte_products(int wanted) {
   byte_products = wanted && cpu_has_byte_products();
   return byte_products;
+}
+
+/// Whether kernels of AVX2 compute reciprocals by estimates with a Newton step, not by divisions. 0
+/// selects divisions, 1 selects estimates, and a negative number selects the faster ones on this CPU.
+EXPORTED int regard_estimates(int wanted) {
+  estimates = wanted < 0 ? cpu_divides_slowly() : wanted != 0;
+  regard_lanes(chosen->lanes);
+  return estimates;
 }
 
 EXPORTED int regard_cell_step(const CellStep* step) try {

@@ -223,11 +223,14 @@ inline Vector first_lanes(int count) {
   return vector;
 }
 
-/// 1 / x; 0 or NaN for an infinite x. With AVX-512 by an estimate and a Newton step, which takes the
-/// time of a division on some machines and a third of it on others.
+/// 1 / x; 0 or NaN for an infinite x. With AVX-512, and with ESTIMATES, by an estimate and a Newton
+/// step, which takes the time of a division on some machines and a third of it on others.
 inline Vector inverse(Vector x) {
 #if defined(__AVX512F__)
-  Vector estimate = (Vector)_mm512_rcp14_ps((__m512)x);
+  const Vector estimate = (Vector)_mm512_rcp14_ps((__m512)x);
+  return estimate * (2.0f - x * estimate);
+#elif defined(ESTIMATES)
+  const Vector estimate = (Vector)_mm256_rcp_ps((__m256)x);
   return estimate * (2.0f - x * estimate);
 #else
   return 1.0f / x;

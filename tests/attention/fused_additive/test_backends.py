@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
-from regard import kernels
+from regard import kernels, product_library
 from regard.attention.fused_additive import native, tiled
 from tests.attention.fused_additive.problems import (
     MASKS,
@@ -26,7 +26,10 @@ from tests.oracles import additive as oracle
 LANES = {"AVX-512": 16, "AVX2": 8, "baseline": 4}
 
 
-@pytest.fixture(params=["tiled", *LANES])
+ESTIMATES = "AVX2 with estimates"
+
+
+@pytest.fixture(params=["tiled", *LANES, ESTIMATES])
 def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     if request.param == "tiled":
         yield tiled
@@ -34,9 +37,12 @@ def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     if not kernels.available():
         pytest.skip("the kernels are not compiled")
     best = kernels.lanes()
-    if kernels.lanes(LANES[request.param]) != LANES[request.param]:
+    lanes = LANES[request.param.split()[0]]
+    if kernels.lanes(lanes) != lanes:
         pytest.skip(f"this machine has no {request.param}")
+    kernels.reciprocal_estimates(request.param == ESTIMATES)
     yield native
+    kernels.reciprocal_estimates()
     kernels.lanes(best)
 
 
@@ -280,3 +286,21 @@ def test_results_do_not_depend_on_the_number_of_threads(backend: ModuleType, bat
         assert_as_right_as_float32(computed, problem)
     if backend is native:
         assert torch.equal(alone[1], shared[1])
+
+
+@pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
+def test_estimates_of_reciprocals_are_for_avx2_and_by_default_for_intel():
+    assert kernels.reciprocal_estimates() == (product_library.vendor() == "Intel")
+    problem = make((2, 23, 301, 260, 9))
+    best = kernels.lanes()
+    for name, lanes in LANES.items():
+        if kernels.lanes(lanes) != lanes:
+            continue
+        results = []
+        for estimates in (False, True):
+            assert kernels.reciprocal_estimates(estimates) == estimates
+            assert kernels.lanes() == lanes
+            results.append(by_backend(native, problem))
+        kernels.reciprocal_estimates()
+        assert all(map(torch.equal, *results)) == (name != "AVX2")
+    kernels.lanes(best)
