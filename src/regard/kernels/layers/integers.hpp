@@ -119,6 +119,12 @@ inline Integers load_integers(const std::int8_t* from) {
   return bytes;
 }
 
+/// Set all sums to zero. For an initialiser `{}`, GCC fills the array in memory by a slow instruction.
+template <int rows>
+inline void clear(Integers (&sums)[rows][2]) {
+  for (int i = 0; i < rows; ++i) sums[i][0] = sums[i][1] = Integers{};
+}
+
 /// The results of `rows` rows and one panel.
 template <int rows>
 inline void finish(const Product& p, const float* room, const Integers (&sums)[rows][2], Index row, Index column) {
@@ -206,7 +212,8 @@ template <int rows>
 void multiply_plain(const Product& p, const float* room, const std::int8_t* panel, Index row, Index column) {
   const Index inner = p.weight->inner, step = sizeof(float) * quantised_size(inner);
   const char* q = integers_of(room, row, inner);
-  Integers sums[rows][2] = {};
+  Integers sums[rows][2];
+  clear(sums);
   for (Index k = 0; k < inner; k += 4, panel += 4 * PANEL, q += STORES_BYTES ? 4 : 8)
     add_products(sums, panel, q, step);
   finish(p, room, sums, row, column);
@@ -218,7 +225,8 @@ __attribute__((target("avx512vnni"))) void multiply_vnni(const Product& p, const
                                                          const std::int8_t* panel, Index row, Index column) {
   const Index inner = p.weight->inner, step = sizeof(float) * quantised_size(inner);
   const char* q = integers_of(room, row, inner);
-  Integers sums[rows][2] = {};
+  Integers sums[rows][2];
+  clear(sums);
   for (Index k = 0; k < inner; k += 4, panel += 4 * PANEL, q += 4) {
     const Integers left = load_integers(panel), right = load_integers(panel + 4 * LANES);
     for (int i = 0; i < rows; ++i) {
