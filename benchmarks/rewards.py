@@ -1,7 +1,7 @@
 """Train with rewards, and for as many updates with the likelihood, from the same trained models.
 
     python benchmarks/rewards.py --data DATA              (5 hours of one core)
-    python benchmarks/rewards.py --tasks scenes           (25 minutes of one core)
+    python benchmarks/rewards.py --tasks scenes           (two hours of one core)
 
 DATA has train.en.gz, val.en.gz and test_2016_flickr.en.gz of Multi30k, and the same in German. A
 base model of each seed is trained first. Every system continues it with the same data, batches,
