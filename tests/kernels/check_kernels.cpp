@@ -6,6 +6,7 @@
 int main() {
   Random random(1);
   int count = 0;
+  regard_estimates(0);
   for (int lanes : {16, 8, 4}) {
     if (regard_lanes(lanes) != lanes) continue;
     for (auto check : {check_additive, check_candidates, check_cells, check_dots, check_dropout,

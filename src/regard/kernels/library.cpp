@@ -26,12 +26,14 @@ bool cpu_divides_slowly() {
 
 bool estimates = cpu_divides_slowly();
 
+#if defined(__x86_64__)
+const Kernels* of_avx2() { return estimates ? &AVX2_ESTIMATES : &AVX2; }
+#endif
+
 const Kernels* best() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return &AVX512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return estimates ? &AVX2_ESTIMATES : &AVX2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return of_avx2();
 #endif
   return &BASELINE;
 }
@@ -91,7 +93,7 @@ EXPORTED Index regard_size(const char* name) {
 EXPORTED int regard_lanes(int lanes) {
   if (lanes == BASELINE.lanes) chosen = &BASELINE;
 #if defined(__x86_64__)
-  const Kernels* all[] = {estimates ? &AVX2_ESTIMATES : &AVX2, &AVX512};
+  const Kernels* all[] = {of_avx2(), &AVX512};
   for (const Kernels* kernels : all)
     if (kernels->lanes == lanes && kernels->lanes <= best()->lanes) chosen = kernels;
 #endif

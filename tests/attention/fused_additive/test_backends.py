@@ -23,24 +23,26 @@ from tests.attention.fused_additive.problems import (
 )
 from tests.oracles import additive as oracle
 
-LANES = {"AVX-512": 16, "AVX2": 8, "baseline": 4}
+KERNELS = {
+    "AVX-512": (16, False),
+    "AVX2": (8, False),
+    "AVX2 with estimates": (8, True),
+    "baseline": (4, False),
+}
+"""Lanes of the kernels of a CPU, and whether those of AVX2 estimate reciprocals."""
 
 
-ESTIMATES = "AVX2 with estimates"
-
-
-@pytest.fixture(params=["tiled", *LANES, ESTIMATES])
+@pytest.fixture(params=["tiled", *KERNELS])
 def backend(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     if request.param == "tiled":
         yield tiled
         return
     if not kernels.available():
         pytest.skip("the kernels are not compiled")
-    best = kernels.lanes()
-    lanes = LANES[request.param.split()[0]]
+    best, (lanes, estimates) = kernels.lanes(), KERNELS[request.param]
     if kernels.lanes(lanes) != lanes:
         pytest.skip(f"this machine has no {request.param}")
-    kernels.reciprocal_estimates(request.param == ESTIMATES)
+    kernels.reciprocal_estimates(estimates)
     yield native
     kernels.reciprocal_estimates()
     kernels.lanes(best)
@@ -288,19 +290,15 @@ def test_results_do_not_depend_on_the_number_of_threads(backend: ModuleType, bat
         assert torch.equal(alone[1], shared[1])
 
 
-@pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
+@pytest.mark.usefixtures("instruction_set")
 def test_estimates_of_reciprocals_are_for_avx2_and_by_default_for_intel():
-    assert kernels.reciprocal_estimates() == (product_library.vendor() == "Intel")
-    problem = make((2, 23, 301, 260, 9))
-    best = kernels.lanes()
-    for name, lanes in LANES.items():
-        if kernels.lanes(lanes) != lanes:
-            continue
-        results = []
+    problem, lanes, results = make((2, 23, 301, 260, 9)), kernels.lanes(), []
+    try:
         for estimates in (False, True):
             assert kernels.reciprocal_estimates(estimates) == estimates
             assert kernels.lanes() == lanes
             results.append(by_backend(native, problem))
-        kernels.reciprocal_estimates()
-        assert all(map(torch.equal, *results)) == (name != "AVX2")
-    kernels.lanes(best)
+    finally:
+        default = kernels.reciprocal_estimates()
+    assert default == (product_library.vendor() == "Intel")
+    assert all(map(torch.equal, *results)) == (lanes != 8)

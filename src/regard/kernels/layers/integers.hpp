@@ -119,12 +119,6 @@ inline Integers load_integers(const std::int8_t* from) {
   return bytes;
 }
 
-/// Set all sums to zero. For an initialiser `{}`, GCC fills the array in memory by a slow instruction.
-template <int rows>
-inline void clear(Integers (&sums)[rows][2]) {
-  for (int i = 0; i < rows; ++i) sums[i][0] = sums[i][1] = Integers{};
-}
-
 /// The results of `rows` rows and one panel.
 template <int rows>
 inline void finish(const Product& p, const float* room, const Integers (&sums)[rows][2], Index row, Index column) {

@@ -45,12 +45,18 @@ inline Vector activated(Vector x, Index activation) {
   }
 }
 
+/// Set all sums to zero. For an initialiser `{}`, GCC fills the array in memory by a slow instruction.
+template <int rows, typename Register>
+inline void clear(Register (&sums)[rows][2]) {
+  for (int i = 0; i < rows; ++i) sums[i][0] = sums[i][1] = Register{};
+}
+
 /// `rows` rows and one panel.
 template <int rows>
 inline void multiply(const Product& p, const float* panel, Index row, Index column) {
   const float* x = p.x + row * p.x_step;
   Vector sums[rows][2];
-  for (int i = 0; i < rows; ++i) sums[i][0] = sums[i][1] = Vector{};
+  clear(sums);
   for (Index k = 0; k < p.weight->inner; ++k, panel += PANEL) {
     const Vector left = load(panel), right = load(panel + LANES);
     for (int i = 0; i < rows; ++i) {
