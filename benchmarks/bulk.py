@@ -1,6 +1,6 @@
 """Translate many lines on two workers of a Ray cluster while one worker and the driver are killed.
 
-    python benchmarks/bulk.py                  (1,000,000 lines, about an hour on two cores)
+    python benchmarks/bulk.py                  (1,000,000 lines, 8 minutes on two cores)
     python benchmarks/bulk.py --lines 5000     (minutes)
 
 The script trains a small model, generates lines and translates them in two ways: with the plain

@@ -4,11 +4,11 @@
     python benchmarks/captions.py --systems plain --seeds 1
 
 The data are the generated scenes of the recipe `shapes-caption`. The encoder has a fourth block of
-convolutions, so that one grid cell shows a whole shape. Trainings have 8 epochs, dropout 0.1
-and no averaged weights. Repeat the command to continue: finished trainings are skipped, and an
-interrupted training is resumed. A run SYSTEM-SEED in the output folder that `regard train` has
-trained with these options is used as it is. When all trainings are finished, the script writes the
-figure and the table of docs/captioning.md.
+convolutions, so that most grid cells are computed from the whole image and contain the number of
+shapes. Trainings have 8 epochs, dropout 0.1 and no averaged weights. Repeat the command to
+continue: finished trainings are skipped, and an interrupted training is resumed. A run SYSTEM-SEED
+in the output folder that `regard train` has trained with these options is used as it is. When all
+trainings are finished, the script writes the figure and the table of docs/captioning.md.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import instruction_sets
 from peers.corpus import prepare
 from peers.environments import Environment, MissingError
 from peers.running import Answer, Contestant, Place, do, started
-from training_speed import BASELINE, JOEYNMT, MARIAN, OPENNMT, WORK, ours, select
+from training_speed import BASELINE, JOEYNMT, MARIAN, OPENNMT, WORK, regard_contestants, select
 
 CTRANSLATE2 = Environment("ctranslate2", torch=False)
 TOKENS = 15
@@ -48,18 +48,18 @@ WITH_ATTENTION = {
 }
 
 
-def ours_with_int8(model: str, about: str) -> Contestant:
-    return Contestant(f"ours{about}, int8", "run_regard", model, precision="int8")
+def regard_with_int8(model: str, about: str) -> Contestant:
+    return Contestant(f"Regard{about}, int8", "run_regard", model, precision="int8")
 
 
 ROWS = {
     "lstm": [
         Contestant(f"{BASELINE}, LSTM", "run_opennmt", "luong", OPENNMT),
         Contestant("JoeyNMT 2.3.0, LSTM", "run_joeynmt", "luong", JOEYNMT),
-        *ours("luong", ", LSTM"),
-        ours_with_int8("luong", ", LSTM"),
-        *ours("luong-fed", ", LSTM, fed"),
-        *ours("bahdanau", ", LSTM, Bahdanau"),
+        *regard_contestants("luong", ", LSTM"),
+        regard_with_int8("luong", ", LSTM"),
+        *regard_contestants("luong-fed", ", LSTM, input feeding"),
+        *regard_contestants("bahdanau", ", LSTM, Bahdanau"),
     ],
     "transformer": [
         Contestant(f"{BASELINE}, Transformer", "run_opennmt", "transformer", OPENNMT),
@@ -69,8 +69,8 @@ ROWS = {
         Contestant(
             "CTranslate2 4.8.5, int8", "run_ctranslate2", "transformer", CTRANSLATE2, "int8"
         ),
-        *ours("transformer", ", Transformer"),
-        ours_with_int8("transformer", ", Transformer"),
+        *regard_contestants("transformer", ", Transformer"),
+        regard_with_int8("transformer", ", Transformer"),
     ],
 }
 

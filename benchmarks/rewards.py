@@ -1,7 +1,7 @@
 """Train with rewards, and for as many updates with the likelihood, from the same trained models.
 
-    python benchmarks/rewards.py --data DATA              (5 hours of one core)
-    python benchmarks/rewards.py --tasks scenes           (two hours of one core)
+    python benchmarks/rewards.py --tasks multi30k --data DATA   (5 hours of one core)
+    python benchmarks/rewards.py --tasks scenes                 (two hours of one core)
 
 DATA has train.en.gz, val.en.gz and test_2016_flickr.en.gz of Multi30k, and the same in German. A
 base model of each seed is trained first. Every system continues it with the same data, batches,
@@ -120,10 +120,10 @@ def translation_scores(run: Path, source: str, target: str) -> dict[str, float]:
 
 
 def scene_scores(run: Path) -> dict[str, float]:
-    """Return CIDEr-D, and the percentage of true captions."""
+    """Return CIDEr-D, and the percentages of true captions: of all scenes, and of one shape."""
     run_command("evaluate", str(run))
     scores = last_scores(run)
-    return {name: scores[name] for name in ("CIDEr-D", "true")}
+    return {name: scores[name] for name in ("CIDEr-D", "true", "true, 1 shape")}
 
 
 @dataclass(frozen=True)

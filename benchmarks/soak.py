@@ -1,6 +1,6 @@
 """Measure resident memory over a long training and a long translation in one process.
 
-    python benchmarks/soak.py            (20,000 updates and 1,000,000 lines: an hour of one core)
+    python benchmarks/soak.py            (20,000 updates and 1,000,000 lines: 6 minutes of one core)
 
 A small model learns to copy letters; then it translates random lines, in calls of 1,024 lines. The
 table has the resident memory and the CPU time after each tenth of the work. This script needs

@@ -60,15 +60,15 @@ def peers(model: str) -> list[Contestant]:
     ]
 
 
-def ours(model: str, about: str = "") -> list[Contestant]:
+def regard_contestants(model: str, about: str = "") -> list[Contestant]:
     return [
-        Contestant(f"ours{about}", "run_regard", model),
-        Contestant(f"ours{about}, bfloat16", "run_regard", model, precision="bfloat16"),
+        Contestant(f"Regard{about}", "run_regard", model),
+        Contestant(f"Regard{about}, bfloat16", "run_regard", model, precision="bfloat16"),
     ]
 
 
-def ours_with_equal_lengths(model: str) -> Contestant:
-    return Contestant("ours, equal lengths", "run_regard", model + EQUAL_LENGTHS)
+def regard_with_equal_lengths(model: str) -> Contestant:
+    return Contestant("Regard, equal lengths", "run_regard", model + EQUAL_LENGTHS)
 
 
 ROWS = {
@@ -76,14 +76,18 @@ ROWS = {
         "LSTM 256, Luong general",
         [
             *peers("luong"),
-            *ours("luong"),
-            ours_with_equal_lengths("luong"),
-            *ours("luong-fed", ", fed"),
+            *regard_contestants("luong"),
+            regard_with_equal_lengths("luong"),
+            *regard_contestants("luong-fed", ", input feeding"),
         ],
     ),
     "bahdanau": Row(
         "LSTM 256, Bahdanau",
-        [*peers("bahdanau"), *ours("bahdanau"), ours_with_equal_lengths("bahdanau")],
+        [
+            *peers("bahdanau"),
+            *regard_contestants("bahdanau"),
+            regard_with_equal_lengths("bahdanau"),
+        ],
     ),
     "transformer": Row(
         "Transformer 3+3, 256, 1024, 4 heads",
@@ -91,8 +95,8 @@ ROWS = {
             *peers("transformer"),
             Contestant("transformers 5.23, Marian", "run_marian", "transformer", MARIAN),
             Contestant(TORCH, "run_torch", "transformer"),
-            *ours("transformer"),
-            ours_with_equal_lengths("transformer"),
+            *regard_contestants("transformer"),
+            regard_with_equal_lengths("transformer"),
         ],
     ),
     "base": Row(
@@ -102,7 +106,7 @@ ROWS = {
                 f"{TORCH}, bfloat16", "run_torch", "transformer-base", None, "bfloat16", 16_384
             ),
             Contestant(
-                "ours, bfloat16", "run_regard", "transformer-base", None, "bfloat16", 16_384
+                "Regard, bfloat16", "run_regard", "transformer-base", None, "bfloat16", 16_384
             ),
         ],
     ),

@@ -2,7 +2,7 @@
 
     python benchmarks/variants.py g2p DATA             (an hour and a half, one core)
     python benchmarks/variants.py trec DATA            (15 minutes)
-    python benchmarks/variants.py shapes-caption       (half an hour)
+    python benchmarks/variants.py shapes-caption       (six trainings of 10 to 30 minutes)
 
 Every row is the recipe of the task with the options of the row, trained by `regard train` and
 scored by `regard evaluate`. `g2p` needs a folder with LANGUAGE_train.tsv, LANGUAGE_dev.tsv and
