@@ -1,6 +1,6 @@
 """Train captioners with soft attention, with hard attention and without attention.
 
-    python benchmarks/captions.py                            (an hour of one core)
+    python benchmarks/captions.py                            (three hours of one core, Zen 3)
     python benchmarks/captions.py --systems plain --seeds 1
 
 The data are the generated scenes of the recipe `shapes-caption`. The encoder has a fourth block of
@@ -140,7 +140,8 @@ def finish(name: str, seed: int, output: Path, *, is_tiny: bool) -> None:
 
 def is_finished(run: Path) -> bool:
     """Return whether the training of a run is complete."""
-    return (run / LOG).exists() and read_log(run / LOG)[-1].get("reason") == "finished"
+    records = read_log(run / LOG) if (run / LOG).exists() else []
+    return bool(records) and records[-1].get("reason") == "finished"
 
 
 def scored(name: str, seed: int, run: Path) -> Result:

@@ -213,7 +213,7 @@ def table(results: Sequence[Result]) -> str:
     lines = []
     for name in dict.fromkeys(result.task for result in results):
         rows = [result for result in results if result.task == name]
-        metrics = [*rows[0].scores]
+        metrics = [metric for metric in rows[0].scores if all(metric in r.scores for r in rows)]
         header = [name, *(f"{metric} | minus {CONTROL}" for metric in metrics)]
         columns = [*header, "reward of samples", "CPU minutes", "MB"]
         lines += ["| " + " | ".join(columns) + " |", "|---" * (2 * len(metrics) + 4) + "|"]

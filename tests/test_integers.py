@@ -159,6 +159,30 @@ def test_wrong_types_and_devices_are_rejected(name: str):
         panels.product(tensor)
 
 
+@pytest.mark.usefixtures("instruction_set", "unchecked")
+def test_wrong_integers_and_scales_are_rejected():
+    integers, scales = quantised(numbers(7, 5))
+    with pytest.raises(ValueError, match=r"weight: expected a matrix of int8 .* of int32"):
+        IntegerPanels.of_integers(integers.int(), scales)
+    with pytest.raises(ValueError, match=r"expected numbers from -127 to 127, got -128"):
+        IntegerPanels.of_integers(torch.full_like(integers, -128), scales)
+    for wrong in (scales.double(), scales[:6], scales.to("meta")):
+        with pytest.raises(ValueError, match=r"scales: expected \(7,\) of float32 on cpu"):
+            IntegerPanels.of_integers(integers, wrong)
+    strided = torch.stack([scales, -scales], dim=1)[:, 0]
+    panels, expected = (IntegerPanels.of_integers(integers, x) for x in (strided, scales))
+    inputs = numbers(3, 5)
+    assert torch.equal(panels.product(inputs), expected.product(inputs))
+
+
+@pytest.mark.usefixtures("instruction_set")
+def test_a_column_whose_sum_overflows_is_nan_in_every_row():
+    weight = torch.tensor([[3e38, 3e38], [3e38, -3e38], [1.0, 2.0]])
+    result = IntegerPanels.of(weight).product(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
+    assert result[:, 0].isnan().all()
+    assert result[:, 1:].isfinite().all()
+
+
 def test_a_weight_with_more_inputs_than_a_sum_holds_stays_in_float32():
     with pytest.raises(ValueError, match=f"at most {MAX_INNER} inputs for int8, got"):
         IntegerPanels.of(torch.ones(1, MAX_INNER + 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import product
 
 import pytest
@@ -100,6 +102,21 @@ def test_a_choice_ends_with_its_block_also_after_an_error():
     with pytest.raises(KeyError):
         fail()
     assert during == [{**ONEDNN, "many_rows": "mkl"}]
+    assert product_library.current() == before
+
+
+def test_blocks_of_two_threads_need_one_choice():
+    """The first block may end first."""
+    before, first, second = product_library.current(), ExitStack(), ExitStack()
+    mkl = {"many_rows": "mkl"}
+    first.enter_context(using(mkl))
+    with ThreadPoolExecutor(1) as thread:
+        with pytest.raises(RuntimeError, match="train in two processes"):
+            thread.submit(second.enter_context, using({"small": "mkl"})).result()
+        thread.submit(second.enter_context, using(mkl)).result()
+        first.close()
+        assert product_library.current() == {**ONEDNN, **mkl}
+        thread.submit(second.close).result()
     assert product_library.current() == before
 
 

@@ -14,7 +14,14 @@ import torch
 from torch.nn import functional as F
 
 from regard import kernels
-from regard.panels import PackedMatrix, PanelsStructure, aligned, check_matrix, num_panels
+from regard.panels import (
+    PackedMatrix,
+    PanelsStructure,
+    aligned,
+    check_array,
+    check_matrix,
+    num_panels,
+)
 from regard.shapes import Float, Int, Tensor
 
 LARGEST = 127
@@ -39,9 +46,9 @@ class IntegerPanels(PackedMatrix):
 
     @classmethod
     def of(cls, weight: Float[Tensor, "column inner"]) -> IntegerPanels:
-        """Quantise a weight for the instruction set in use. A column with NaN or infinity becomes
-        NaN. ValueError if the weight is not a matrix in float32 on a CPU, or has more inputs than
-        `MAX_INNER`."""
+        """Quantise a weight for the instruction set in use. A column with NaN, infinity or a sum
+        beyond the range of float32 becomes NaN. ValueError if the weight is not a matrix in float32
+        on a CPU, or has more inputs than `MAX_INNER`."""
         check_matrix(weight)
         return cls.of_integers(*quantised(kernels.dense(weight.detach())))
 
@@ -49,11 +56,16 @@ class IntegerPanels(PackedMatrix):
     def of_integers(
         cls, integers: Int[Tensor, "column inner"], scales: Float[Tensor, "column"]
     ) -> IntegerPanels:
-        """Pack a quantised weight for the instruction set in use. ValueError for more inputs than
-        `MAX_INNER`."""
+        """Pack a quantised weight for the instruction set in use: int8 numbers from -127 to 127,
+        and scales in float32. ValueError for other shapes, types, devices or numbers, and for more
+        inputs than `MAX_INNER`."""
+        check_matrix(integers, torch.int8)
         columns, inner = integers.shape
         if inner > MAX_INNER:
             raise ValueError(f"weight: expected at most {MAX_INNER} inputs for int8, got {inner}")
+        if integers.numel() and integers.min() < -LARGEST:
+            raise ValueError(f"weight: expected numbers from -{LARGEST} to {LARGEST}, got -128")
+        check_array("scales", scales, (columns,))
         panel = 2 * kernels.lanes()
         panels, groups = num_panels(columns, panel), -(-inner // TOGETHER)
         padding = (0, groups * TOGETHER - inner, 0, panels * panel - columns)
@@ -61,6 +73,7 @@ class IntegerPanels(PackedMatrix):
         numbers = aligned(matrix.numel() // TOGETHER).view(torch.int8)
         numbers.view(panels, groups, panel, TOGETHER).copy_(matrix.transpose(1, 2))
         totals = integers.sum(dim=1, dtype=torch.float32) * scales
+        scales = torch.where(totals.isfinite(), scales, torch.nan)
         return cls(columns, inner, kernels.lanes(), numbers, scales, totals)
 
     def integers(self) -> Int[Tensor, "column inner"]:

@@ -163,11 +163,11 @@ class Panels(PackedMatrix):
         return PanelsStructure(*addresses, self.columns, self.inner, self.lanes, sizes)
 
 
-def check_matrix(weight: Tensor) -> None:
-    """Check a weight. ValueError unless it is a matrix in float32 on a CPU."""
-    if weight.dim() != 2 or weight.dtype != torch.float32 or not weight.is_cpu:
+def check_matrix(weight: Tensor, dtype: torch.dtype = torch.float32) -> None:
+    """Check a weight. ValueError unless it is a matrix of this type on a CPU."""
+    if weight.dim() != 2 or weight.dtype != dtype or not weight.is_cpu:
         raise ValueError(
-            f"weight: expected a matrix of float32 on cpu, got {tuple(weight.shape)} of "
+            f"weight: expected a matrix of {_name(dtype)} on cpu, got {tuple(weight.shape)} of "
             f"{_name(weight.dtype)} on {weight.device}"
         )
 

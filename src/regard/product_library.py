@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from threading import Lock, get_ident
 from typing import cast, get_args
 
 import torch
@@ -72,14 +73,27 @@ def current() -> dict[str, str]:
 @contextmanager
 def using(recorded: Mapping[str, str]) -> Iterator[None]:
     """Use a recorded choice in this process until the block ends. Without a record oneDNN computes
-    all products, as in versions without a table. ValueError for unknown classes and libraries."""
-    global _current
-    before = _current
-    _current = {**ONEDNN, **checked(recorded)}
+    all products, as in versions without a table.
+
+    ValueError for unknown classes and libraries. RuntimeError if a block of another thread has
+    another choice, which would change the results of its products."""
+    global _current, _outside
+    block = get_ident(), {**ONEDNN, **checked(recorded)}
+    with _lock:
+        if any(thread != block[0] and choice != block[1] for thread, choice in _blocks):
+            raise RuntimeError(
+                "another thread trains with other libraries of products: train in two processes, "
+                "or one after the other"
+            )
+        _outside = _outside if _blocks else _current
+        _blocks.append(block)
+        _current = block[1]
     try:
         yield
     finally:
-        _current = before
+        with _lock:
+            _blocks.remove(block)
+            _current = _blocks[-1][1] if _blocks else _outside
 
 
 def checked(recorded: Mapping[str, str]) -> Mapping[ShapeClass, ProductLibrary]:
@@ -129,4 +143,7 @@ def instructions() -> str:
     return name if limit is None else min(name, limit, key=instruction_set.LANES.__getitem__)
 
 
-_current = choice(vendor(), instructions())
+_current = _outside = choice(vendor(), instructions())
+_lock = Lock()
+_blocks: list[tuple[int, dict[ShapeClass, ProductLibrary]]] = []
+"""Thread and choice of each block of `using` that has not ended."""

@@ -46,6 +46,14 @@ def test_a_run_that_was_trained_before_is_scored_only(commands, tmp_path):
     assert captions.ATTENTION not in result.scores
 
 
+def test_a_run_with_an_incomplete_log_is_not_finished(tmp_path):
+    assert not captions.is_finished(tmp_path)
+    (tmp_path / "log.jsonl").write_text('{"kind": "tr')
+    assert not captions.is_finished(tmp_path)
+    (tmp_path / "log.jsonl").write_text('{"kind": "end", "reason": "finished"}\n')
+    assert captions.is_finished(tmp_path)
+
+
 def test_captioners_differ_in_their_attention_alone(tmp_path):
     def fields(name):
         words = captions.command(name, 3, tmp_path, is_tiny=False)

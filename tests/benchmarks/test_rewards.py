@@ -89,6 +89,16 @@ def test_the_table_has_paired_differences():
     )
 
 
+def test_the_table_has_the_scores_of_all_rows():
+    """Results of an earlier version of the script have fewer scores."""
+    rows = [
+        rewards.Result("scenes", "likelihood", seed, scores, None, 90.0, 50.0)
+        for seed, scores in ((1, {"CIDEr-D": 7.0, "true": 90.0}), (2, {"true": 94.0}))
+    ]
+    for results in (rows, rows[::-1]):
+        assert rewards.table(results).startswith("| scenes | true | minus likelihood | reward of")
+
+
 def test_the_data_of_multi30k_must_be_named(capsys):
     with pytest.raises(SystemExit):
         rewards.main(["--tasks", "multi30k"])

@@ -188,12 +188,18 @@ def assert_hook_from_the_next_start(native, memories, module):
 
 
 def assert_dropout_in_training(native, memories):
-    """Check that dropout has an effect if the reference is in training mode."""
+    """Check that dropout has an effect if the reference, or its dropout alone, is in training
+    mode."""
     tokens, state = tokens_of(BATCH, 1), native.start(memories)
     native.decoder.train()
     for start in (state, native.start(memories)):
         results = [native.step(tokens, start)[0].features for _ in range(2)]
         assert not torch.equal(*results)
+    assert isinstance(native.start(memories), REFERENCE)
+    native.decoder.eval()
+    assert not isinstance(native.start(memories), REFERENCE)
+    for module in native.decoder.modules():
+        module.train(isinstance(module, nn.Dropout))
     assert isinstance(native.start(memories), REFERENCE)
 
 

@@ -92,6 +92,18 @@ def test_if_all_tokens_are_forbidden_all_candidates_are_impossible():
     assert (result.log_probabilities == -torch.inf).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("token", [-1, 3])
+def test_forbidden_tokens_out_of_range_are_refused(dtype, token):
+    with pytest.raises(ValueError, match="out of range"):
+        top_candidates(
+            torch.zeros(1, 2, 3, dtype=dtype),
+            torch.zeros(1, 2, dtype=dtype),
+            torch.tensor([0, token]),
+            4,
+        )
+
+
 def test_inputs_may_have_any_memory_layout():
     logits, totals = torch.randn(7, 3, 2).mT, torch.randn(2, 7).T
     forbidden = torch.tensor([1])

@@ -18,6 +18,7 @@ from tests.search.fake import END, START, FakeDecoder, memories
         (dict(maximum=0), "maximum is 0"),
         (dict(maximum=torch.tensor([3, 0])), "at least 1 token"),
         (dict(maximum=3, minimum=-1), "minimum is -1"),
+        (dict(maximum=3, forbidden=(0, -1)), r"forbidden is \(0, -1\)"),
     ],
 )
 def test_impossible_limits_are_refused(arguments, message):

@@ -175,8 +175,8 @@ def call(name: str, *arguments: Any) -> None:
     status = getattr(_library(), f"regard_{name}")(*addresses)
     if status == _WRONG_SIZES:
         raise ValueError(
-            f"{name.replace('_', ' ')}: an array is smaller than its sizes, or a target or count "
-            "is out of range"
+            f"{name.replace('_', ' ')}: an array is smaller than its sizes, or a target, token or "
+            "count is out of range"
         )
     if status:
         raise MemoryError(f"{name.replace('_', ' ')}: not enough memory for its workspace")

@@ -24,7 +24,7 @@ bool cpu_divides_slowly() {
 #endif
 }
 
-bool estimates = cpu_divides_slowly();
+bool estimates = cpu_divides_slowly();  // initialised first: it prepares __builtin_cpu_supports
 
 #if defined(__x86_64__)
 const Kernels* of_avx2() { return estimates ? &AVX2_ESTIMATES : &AVX2; }

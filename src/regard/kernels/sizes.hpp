@@ -112,15 +112,19 @@ inline bool fits(const CellBack& b) {
          holds(b.input_gates, b.bytes[10], of_gates) && holds(b.recurrent, b.bytes[11], of_gates);
 }
 
+/// Whether all of these are numbers of tokens.
+inline bool are_words(const Index* tokens, Index count, Index words) {
+  for (Index i = 0; i < count; ++i)
+    if (tokens[i] < 0 || tokens[i] >= words) return false;
+  return true;
+}
+
 inline bool fits(const Entropy& e) {
   const Index logits = dense(item_of(e.is_bfloat16), {e.rows, e.words});
-  if (!(e.words > 0 && holds(e.logits, e.bytes[0], logits) &&
-        holds(e.targets, e.bytes[1], dense(sizeof(Index), {e.rows})) &&
-        holds(e.log_sums, e.bytes[2], dense(sizeof(float), {e.rows}))))
-    return false;
-  for (Index row = 0; row < e.rows; ++row)
-    if (e.targets[row] < 0 || e.targets[row] >= e.words) return false;
-  return true;
+  return e.words > 0 && holds(e.logits, e.bytes[0], logits) &&
+         holds(e.targets, e.bytes[1], dense(sizeof(Index), {e.rows})) &&
+         holds(e.log_sums, e.bytes[2], dense(sizeof(float), {e.rows})) &&
+         are_words(e.targets, e.rows, e.words);
 }
 
 inline bool fits(const Dropping& d) {
@@ -137,6 +141,7 @@ inline bool fits(const Candidates& c) {
          holds(c.logits, c.bytes[0], dense(item_of(c.is_bfloat16), {c.sentences, choices})) &&
          holds(c.totals, c.bytes[1], dense(sizeof(float), {c.sentences, c.hypotheses})) &&
          holds(c.forbidden, c.bytes[2], dense(sizeof(Index), {c.num_forbidden})) &&
+         are_words(c.forbidden, c.num_forbidden, c.words) &&
          holds(c.sums, c.bytes[3], found) && holds(c.logs, c.bytes[4], found) &&
          holds(c.parents, c.bytes[5], places) && holds(c.tokens, c.bytes[6], places);
 }

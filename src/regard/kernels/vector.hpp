@@ -223,8 +223,9 @@ inline Vector first_lanes(int count) {
   return vector;
 }
 
-/// 1 / x; 0 or NaN for an infinite x. With AVX-512, and with ESTIMATES, by an estimate and a Newton
-/// step, which takes the time of a division on some machines and a third of it on others.
+/// 1 / x for x from 1 to 2^41, and 0 or NaN for an infinite x. With AVX-512, and with ESTIMATES, by an
+/// estimate and a Newton step, which takes the time of a division on some machines and a third of it
+/// on others. With these, 0 and numbers near the ends of float's range have other results.
 inline Vector inverse(Vector x) {
 #if defined(__AVX512F__)
   const Vector estimate = (Vector)_mm512_rcp14_ps((__m512)x);
@@ -301,14 +302,18 @@ inline float combined(Vector x, const Combine& combine, std::index_sequence<lane
     return combined<half / 2>(combine(x, choose<((lane + half) % LANES)...>(x, x)), combine, lanes);
 }
 
+template <typename Combine>
+inline float combined(Vector x, const Combine& combine) {
+  return combined(x, combine, std::make_index_sequence<LANES>{});
+}
+
 inline float sum(Vector x) {
-  const auto add = [](Vector a, Vector b) { return a + b; };
-  return combined(x, add, std::make_index_sequence<LANES>{});
+  return combined(x, [](Vector a, Vector b) { return a + b; });
 }
 
 /// NaN if a lane is NaN.
 inline float largest(Vector x) {
-  return combined(x, larger, std::make_index_sequence<LANES>{});
+  return combined(x, larger);
 }
 
 /// e^r for |r| <= ln(2) / 2, by its series, whose next term is below 6e-9.

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard import kernels
-from regard.fast_path import all_unchanged, is_cast, is_exactly
+from regard.fast_path import all_unchanged, is_cast, is_dropout_in_training, is_exactly
 from regard.linear import Foldable, Linear, panels_of
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory, TrainedDecoder
 from regard.names import AttentionKind
@@ -73,7 +73,7 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
     otherwise.
 
     The first call makes structures of the weights, which copies and pickles do not have. The parts
-    and parameters of the reference must not be replaced after that."""
+    and parameters of the reference must not be replaced or changed after that."""
 
     _modules_of_reference: tuple[nn.Module, ...] = ()
     """Modules of the reference after the first call; empty before it."""
@@ -111,14 +111,17 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
         return cast(Foldable, self.reference).folded()
 
     def _is_unchanged(self) -> bool:
-        """Whether the reference and its parts have no hooks and no replaced `forward`."""
+        """Whether the reference and its parts have no hooks, no replaced `forward` and no dropout
+        in training."""
         if not self._modules_of_reference:  # collecting the modules takes longer than checking them
             self._modules_of_reference = tuple(self.reference.modules())
-        return all_unchanged(self._modules_of_reference)
+        modules = self._modules_of_reference
+        return all_unchanged(modules) and not any(map(is_dropout_in_training, modules))
 
     def _usable_weights(self, like: Tensor) -> AnyStructures | None:
-        """Return the structures if the kernels can compute such inputs, and every part had a kernel
-        when the structures were made."""
+        """Return the structures if the kernels can compute such inputs without gradients, neither
+        this module nor the reference is in training, and every part had a kernel when the
+        structures were made. Submodules are not looked at."""
         if like.dtype != torch.float32 or torch.is_grad_enabled() or not kernels.suit(like):
             return None
         if self.training or self.reference.training or is_cast(like):
@@ -132,8 +135,8 @@ class NativeDecoder(NativeModule[AnyReference, AnyDecoderStructures]):
     """Frozen decoder whose steps are computed in C++.
 
     Steps are those of the decoder itself with gradients, autocast or hooks, in training, and for
-    other types and devices. `start` reads the hooks: to find them takes longer than a short step.
-    A hook that is registered later is called from the next `start` on."""
+    other types and devices. `start` looks for hooks and for dropout in training in all parts, which
+    takes longer than a short step. They have an effect from the next `start` on."""
 
     def __init__(self, decoder: AnyReference) -> None:
         """ValueError for a decoder with a part that has no kernel."""

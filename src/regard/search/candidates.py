@@ -80,7 +80,7 @@ def top_candidates(
 
     Among equal totals the lower hypothesis comes first, then the lower token. NaN comes before all
     numbers. Impossible candidates (-inf) come last and may be repeated. ValueError for shapes,
-    types or devices that do not fit."""
+    types or devices that do not fit, and on a CPU for forbidden tokens outside the vocabulary."""
     _check(logits, totals, forbidden, count)
     function = _native if totals.dtype == torch.float32 and kernels.suit(logits) else _plain
     return function(logits, totals, forbidden, min(count, logits.size(1) * logits.size(2)))
@@ -117,6 +117,8 @@ def log_probabilities(
 
 
 def _plain(logits: Tensor, totals: Tensor, forbidden: Tensor, count: int) -> Candidates:
+    if forbidden.is_cpu and not forbidden.lt(logits.size(2)).logical_and(forbidden >= 0).all():
+        raise ValueError(f"forbidden: a token of {forbidden.tolist()} is out of range")
     values = log_probabilities(logits, forbidden)
     sums, indices = stable_topk_of_sums(totals, values, count)
     logs = values.flatten(1).gather(1, indices).masked_fill(sums == -torch.inf, -torch.inf)

@@ -24,7 +24,7 @@ class Limits:
     Lengths are in tokens, the end token included. With `end` None a text ends at its maximum only.
     The end token is forbidden before `minimum` other tokens; `forbidden` tokens (padding, the
     start) are excluded from decoding everywhere. `maximum` is one number, or one a sentence.
-    ValueError for a negative minimum or a maximum below 1."""
+    ValueError for a negative minimum or token, or a maximum below 1."""
 
     start: int
     end: int | None
@@ -35,6 +35,8 @@ class Limits:
     def __post_init__(self) -> None:
         if self.minimum < 0:
             raise ValueError(f"minimum is {self.minimum}: expected 0 or more tokens")
+        if min(self.forbidden, default=0) < 0:
+            raise ValueError(f"forbidden is {self.forbidden}: expected tokens from 0 on")
         if (torch.as_tensor(self.maximum) < 1).any():
             raise ValueError(f"maximum is {self.maximum}: expected at least 1 token a sentence")
 

@@ -302,3 +302,14 @@ def test_estimates_of_reciprocals_are_for_avx2_and_by_default_for_intel():
         default = kernels.reciprocal_estimates()
     assert default == (product_library.vendor() == "Intel")
     assert all(map(torch.equal, *results)) == (lanes != 8)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 4, 3, 5)])
+def test_gradients_of_softmax_may_have_any_number_of_axes(
+    backend: ModuleType, shape: tuple[int, ...]
+) -> None:
+    weights, gradients = torch.rand(shape).softmax(-1), torch.randn(shape)
+    expected = 2 * weights * (gradients - (weights * gradients).sum(-1, keepdim=True))
+    result = backend.through_softmax(gradients.clone(), weights, None, 2.0)
+    torch.testing.assert_close(result, expected)

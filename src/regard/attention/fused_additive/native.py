@@ -167,7 +167,7 @@ def through_softmax(
         )
     if weights.dtype != torch.float32 or not grad_weights.is_contiguous():
         raise ValueError("gradients of weights: expected a contiguous tensor of torch.float32")
-    rows, columns = grad_weights.shape[:2].numel(), grad_weights.size(2)
+    rows, columns = grad_weights.shape[:-1].numel(), grad_weights.size(-1)
     weights = kernels.dense(weights)
     places = kernels.place(weights), kernels.place(grad_weights)
     sizes = rows, columns, torch.get_num_threads()

@@ -51,19 +51,6 @@ inline Register computed(Register x) {
   return x;
 }
 
-template <int distance, std::size_t... lane>
-inline Vector rotated(Vector x, std::index_sequence<lane...>) {
-  return choose<((lane + distance) % LANES)...>(x, x);
-}
-
-/// The least or largest lane, or the sum of all lanes.
-template <int distance = LANES / 2, typename Combine>
-inline float combined(Vector x, const Combine& combine) {
-  x = combine(x, rotated<distance>(x, std::make_index_sequence<LANES>{}));
-  if constexpr (distance > 1) return combined<distance / 2>(x, combine);
-  return x[0];
-}
-
 template <std::size_t... lane>
 inline Integers evens_first(Integers x, std::index_sequence<lane...>) {
   return (Integers)choose<(lane % 4 == 1 ? lane + 1 : lane % 4 == 2 ? lane - 1 : lane)...>((Vector)x, (Vector)x);
@@ -94,7 +81,7 @@ void quantise(const float* x, Index inner, float* room) {
   const float low = combined(least, [](Vector a, Vector b) { return minimum(a, b); });
   const float width = combined(most, [](Vector a, Vector b) { return maximum(a, b); }) - low;
   unusual += width * 0.0f;
-  const float scale = width / LARGEST_INTEGER + combined(unusual, [](Vector a, Vector b) { return a + b; });
+  const float scale = width / LARGEST_INTEGER + sum(unusual);
   const float inverse = scale >= FLT_MIN ? 1 / scale : 0;
   constexpr float rounding = 12582912.0f;  // 1.5 * 2^23: the sum with it ends in the nearest integer
   room[0] = scale;

@@ -20,7 +20,8 @@ struct Packed {
 
 constexpr Index LARGEST_INTEGER = 127;  // of a quantised weight or row
 
-/// Numbers of room that a quantised row takes (integers.hpp).
+/// Floats of room for a quantised row (integers.hpp): 16 for its scale and minimum, and two bytes for
+/// each integer, as the baseline needs.
 constexpr Index quantised_size(Index inner) { return 16 + (inner + 31) / 32 * 16; }
 
 /// y = activation(x W^T + b) + z.

@@ -111,3 +111,13 @@ def test_an_encoder_in_training_uses_the_reference():
     results = [native(SOURCE).layers[-1] for _ in range(2)]
     assert not torch.equal(*results)
     assert results[0][~SOURCE.mask].any()
+
+
+@torch.no_grad()
+def test_dropout_in_training_uses_the_reference():
+    """Dropout alone: samples of a model's uncertainty."""
+    native = freeze(model_of(dropout=0.5)).encoder
+    native(SOURCE)
+    native.encoder.layers[1].feed_forward.dropout.train()
+    results = [native(SOURCE).layers[-1] for _ in range(2)]
+    assert not torch.equal(*results)

@@ -115,6 +115,9 @@ def test_kept_sentences_go_on_alone():
         expected, _ = reference.step(tokens, theirs.keep(index))
         close(output.features, expected.features)
         assert kept.cache.length == ours.cache.length + 2
+    for state in (ours, theirs):
+        with pytest.raises(IndexError):
+            state.keep(torch.tensor([-1, 2]))
 
 
 @torch.no_grad()

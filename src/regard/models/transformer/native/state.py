@@ -35,7 +35,11 @@ class NativeState:
         return NativeState(self.memory, self.mask, self.cache, self.entries, slots)
 
     def keep(self, sentences: Int[Tensor, "kept"]) -> NativeState:
-        state = replace(self, entries=self.entries[sentences], slots=self.slots[sentences])
+        state = replace(
+            self,
+            entries=self.entries.index_select(0, sentences),
+            slots=self.slots.index_select(0, sentences),
+        )
         if len(set(sentences.tolist())) == len(sentences):
             return state
         return replace(
