@@ -118,6 +118,6 @@ def test_dropout_in_training_uses_the_reference():
     """Dropout alone: samples of a model's uncertainty."""
     native = freeze(model_of(dropout=0.5)).encoder
     native(SOURCE)
-    native.encoder.layers[1].feed_forward.dropout.train()
+    native.encoder.layers[1].self_residual.dropout.train()
     results = [native(SOURCE).layers[-1] for _ in range(2)]
     assert not torch.equal(*results)
