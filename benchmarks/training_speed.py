@@ -216,7 +216,7 @@ def dev_losses(names: list[str], corpus: Corpus, options: argparse.Namespace) ->
     log."""
     for name in names:
         print(f"\n{ROWS[name].title}: dev loss after each epoch, in nats per token")
-        for contestant in filter(is_ours, select(ROWS[name].contestants, options)):
+        for contestant in filter(is_regard, select(ROWS[name].contestants, options)):
             folder = options.work / f"dev-loss-{contestant.model}-{contestant.precision}"
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
@@ -236,7 +236,7 @@ def dev_losses(names: list[str], corpus: Corpus, options: argparse.Namespace) ->
 def products(names: list[str], corpus: Corpus, options: argparse.Namespace) -> None:
     """Print the speed of Regard's updates beside that of their matrix products alone."""
     for name in names:
-        for contestant in filter(is_ours, select(ROWS[name].contestants, options)):
+        for contestant in filter(is_regard, select(ROWS[name].contestants, options)):
             place = place_of(corpus, options)
             path = place.folder(contestant, "products") / "recipe.yaml"
             values = recipe(contestant.model, contestant.batch_tokens, corpus.folder)
@@ -260,7 +260,7 @@ def place_of(corpus: Corpus, options: argparse.Namespace) -> Place:
     )
 
 
-def is_ours(contestant: Contestant) -> bool:
+def is_regard(contestant: Contestant) -> bool:
     return contestant.driver == "run_regard"
 
 

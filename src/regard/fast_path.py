@@ -8,7 +8,6 @@ import torch
 from torch import nn
 from torch.autograd import forward_ad
 from torch.nn.modules.dropout import _DropoutNd
-from torch.nn.modules.module import _has_any_global_hook
 
 from regard.shapes import Tensor
 
@@ -17,11 +16,10 @@ def is_exactly(part: object, *types: type) -> bool:
     """Whether `part` is of exactly one of these types and computes what its class defines.
 
     A subclass, a module with hooks and a module with a replaced `forward` may compute something
-    else, so no kernel replaces them. A hook on all modules counts as one of each. Submodules are
-    not checked."""
+    else, so no kernel replaces them. Submodules are not checked."""
     if type(part) not in types:
         return False
-    return not isinstance(part, nn.Module) or all_unchanged((part,))
+    return not isinstance(part, nn.Module) or not _is_changed(part)
 
 
 def are_unchanged(part: object) -> bool:
@@ -31,7 +29,7 @@ def are_unchanged(part: object) -> bool:
 
 def all_unchanged(modules: Iterable[nn.Module]) -> bool:
     """Whether none of these modules has hooks or a replaced `forward`."""
-    return not _has_any_global_hook() and not any(map(_is_changed, modules))
+    return not any(map(_is_changed, modules))
 
 
 def is_dropout_in_training(module: nn.Module) -> bool:

@@ -78,21 +78,21 @@ def using(recorded: Mapping[str, str]) -> Iterator[None]:
     ValueError for unknown classes and libraries. RuntimeError if a block of another thread has
     another choice, which would change the results of its products."""
     global _current, _outside
-    block = get_ident(), {**ONEDNN, **checked(recorded)}
+    thread, libraries = get_ident(), {**ONEDNN, **checked(recorded)}
     with _lock:
-        if any(thread != block[0] and choice != block[1] for thread, choice in _blocks):
+        if any(other != thread and used != libraries for other, used in _blocks):
             raise RuntimeError(
                 "another thread trains with other libraries of products: train in two processes, "
                 "or one after the other"
             )
         _outside = _outside if _blocks else _current
-        _blocks.append(block)
-        _current = block[1]
+        _blocks.append((thread, libraries))
+        _current = libraries
     try:
         yield
     finally:
         with _lock:
-            _blocks.remove(block)
+            _blocks.remove((thread, libraries))
             _current = _blocks[-1][1] if _blocks else _outside
 
 
@@ -144,6 +144,7 @@ def instructions() -> str:
 
 
 _current = _outside = choice(vendor(), instructions())
+"""The choice in use, and that outside of all blocks of `using`."""
 _lock = Lock()
 _blocks: list[tuple[int, dict[ShapeClass, ProductLibrary]]] = []
-"""Thread and choice of each block of `using` that has not ended."""
+"""Thread and choice of each active block of `using`."""

@@ -9,6 +9,7 @@ import pickle
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from regard import kernels
 from regard.building import build_translation
@@ -178,13 +179,18 @@ def assert_equal_instruction_sets(reference, native, memories):
 
 
 def assert_hook_from_the_next_start(native, memories, module):
-    """Check that a new hook of a module is called from the next start on, but not before."""
-    state, called = native.start(memories), []
-    module.register_forward_hook(lambda *_: called.append(1))
-    native.step(tokens_of(BATCH, 1), state)
-    assert not called
-    native.step(tokens_of(BATCH, 1), native.start(memories))
-    assert called
+    """Check that a new hook, of a module or of all modules, is called for this module from the next
+    start on, but not before."""
+    called = []
+    for register in (module.register_forward_hook, register_module_forward_hook):
+        state = native.start(memories)
+        assert not isinstance(state, REFERENCE)
+        with register(lambda part, *_: called.append(part)):
+            native.step(tokens_of(BATCH, 1), state)
+            assert module not in called
+            native.step(tokens_of(BATCH, 1), native.start(memories))
+            assert module in called
+        called.clear()
 
 
 def assert_dropout_in_training(native, memories):

@@ -112,10 +112,10 @@ inline bool fits(const CellBack& b) {
          holds(b.input_gates, b.bytes[10], of_gates) && holds(b.recurrent, b.bytes[11], of_gates);
 }
 
-/// Whether all of these are numbers of tokens.
-inline bool are_words(const Index* tokens, Index count, Index words) {
+/// Whether all numbers are from 0 to before `end`.
+inline bool are_below(const Index* numbers, Index count, Index end) {
   for (Index i = 0; i < count; ++i)
-    if (tokens[i] < 0 || tokens[i] >= words) return false;
+    if (numbers[i] < 0 || numbers[i] >= end) return false;
   return true;
 }
 
@@ -124,7 +124,7 @@ inline bool fits(const Entropy& e) {
   return e.words > 0 && holds(e.logits, e.bytes[0], logits) &&
          holds(e.targets, e.bytes[1], dense(sizeof(Index), {e.rows})) &&
          holds(e.log_sums, e.bytes[2], dense(sizeof(float), {e.rows})) &&
-         are_words(e.targets, e.rows, e.words);
+         are_below(e.targets, e.rows, e.words);
 }
 
 inline bool fits(const Dropping& d) {
@@ -141,7 +141,7 @@ inline bool fits(const Candidates& c) {
          holds(c.logits, c.bytes[0], dense(item_of(c.is_bfloat16), {c.sentences, choices})) &&
          holds(c.totals, c.bytes[1], dense(sizeof(float), {c.sentences, c.hypotheses})) &&
          holds(c.forbidden, c.bytes[2], dense(sizeof(Index), {c.num_forbidden})) &&
-         are_words(c.forbidden, c.num_forbidden, c.words) &&
+         are_below(c.forbidden, c.num_forbidden, c.words) &&
          holds(c.sums, c.bytes[3], found) && holds(c.logs, c.bytes[4], found) &&
          holds(c.parents, c.bytes[5], places) && holds(c.tokens, c.bytes[6], places);
 }
@@ -233,13 +233,6 @@ inline bool has_arrays(const DecoderStep& s) {
          holds(s.room, s.bytes[9], dense(item, {rows, s.inner + 4 * s.size})) &&
          holds_if_there(s.own, s.bytes[10], dense(item, {2, rows, s.layers, s.heads, s.positions})) &&
          holds_if_there(s.cross, s.bytes[11], dense(item, {2, rows, s.layers, s.heads, s.source}));
-}
-
-/// Whether all numbers are from 0 to before `end`.
-inline bool are_below(const Index* numbers, Index count, Index end) {
-  for (Index i = 0; i < count; ++i)
-    if (numbers[i] < 0 || numbers[i] >= end) return false;
-  return true;
 }
 
 inline bool fits(const DecoderStep& s) {

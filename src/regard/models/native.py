@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from regard import kernels
 from regard.fast_path import all_unchanged, is_cast, is_dropout_in_training, is_exactly
@@ -112,16 +113,18 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
 
     def _is_unchanged(self) -> bool:
         """Whether the reference and its parts have no hooks, no replaced `forward` and no dropout
-        in training."""
+        in training, and no hooks are registered for all modules."""
         if not self._modules_of_reference:  # collecting the modules takes longer than checking them
             self._modules_of_reference = tuple(self.reference.modules())
         modules = self._modules_of_reference
-        return all_unchanged(modules) and not any(map(is_dropout_in_training, modules))
+        if _has_any_global_hook() or not all_unchanged(modules):
+            return False
+        return not any(map(is_dropout_in_training, modules))
 
     def _usable_weights(self, like: Tensor) -> AnyStructures | None:
         """Return the structures if the kernels can compute such inputs without gradients, neither
         this module nor the reference is in training, and every part had a kernel when the
-        structures were made. Submodules are not looked at."""
+        structures were made. Submodules are not checked."""
         if like.dtype != torch.float32 or torch.is_grad_enabled() or not kernels.suit(like):
             return None
         if self.training or self.reference.training or is_cast(like):

@@ -117,7 +117,7 @@ def log_probabilities(
 
 
 def _plain(logits: Tensor, totals: Tensor, forbidden: Tensor, count: int) -> Candidates:
-    if forbidden.is_cpu and not forbidden.lt(logits.size(2)).logical_and(forbidden >= 0).all():
+    if forbidden.is_cpu and ((forbidden < 0) | (forbidden >= logits.size(2))).any():
         raise ValueError(f"forbidden: a token of {forbidden.tolist()} is out of range")
     values = log_probabilities(logits, forbidden)
     sums, indices = stable_topk_of_sums(totals, values, count)
