@@ -121,6 +121,19 @@ SYSTEMS = {
         "27.3, 38.1; –",
     ),
 }
+CONTROLS = {
+    "transformer-128": System(
+        "Transformer of size 128",
+        "multi30k-transformer",
+        {},
+        "4 + 4 Transformer",
+        "1",
+        "–",
+    ),
+}
+"""Systems that are not in the table, but explain a row. The Transformer of size 128 is the dense
+model of the mixture of experts, with as many updates."""
+BY_NAME = SYSTEMS | CONTROLS
 
 
 @dataclass(frozen=True)
@@ -269,6 +282,6 @@ def read_result(folder: Path) -> Result | None:
 
 def all_results(settings: Settings) -> list[Result]:
     """Return all results in the output folder, in the order of systems and seeds."""
-    folders = (settings.folder(name, seed) for name in SYSTEMS for seed in (*SEEDS, ENSEMBLE))
+    folders = (settings.folder(name, seed) for name in BY_NAME for seed in (*SEEDS, ENSEMBLE))
     results = map(read_result, folders)
     return [result for result in results if result is not None]

@@ -2,12 +2,13 @@
 
 import gzip
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import count
 
 import pytest
 
 from regard.cli.main import run
+from regard.cli.train import parse
 from tests.benchmarks.scripts import script
 
 table2, whole_runs = script("table2"), script("whole_runs")
@@ -78,6 +79,19 @@ def test_every_system_spends_the_budget_on_a_model_of_comparable_size(name, tmp_
             name, 5000 * int(phase.options.get("--model.size", 128))
         )
         assert 2e6 < cost.num_parameters - tables < 4e6
+
+
+def test_the_control_of_the_experts_has_their_size_and_number_of_updates(tmp_path):
+    settings = systems.Settings(tmp_path, tmp_path, systems.BUDGET)
+    (dense,) = systems.phases_of(systems.CONTROLS["transformer-128"], 1, settings)
+    (sparse,) = systems.phases_of(systems.SYSTEMS["experts"], 1, settings)
+    assert dense.updates == pytest.approx(sparse.updates, rel=0.01)
+    dense_model, sparse_model = (
+        parse([phase.recipe, *systems.words_of(phase.options)], lambda _: None).experiment.model
+        for phase in (dense, sparse)
+    )
+    assert dense_model.size == sparse_model.size == 128
+    assert (dense_model.encoder.experts.number, sparse_model.encoder.experts.number) == (0, 8)
 
 
 def test_rewarded_updates_cost_the_samples_and_the_reference(tmp_path):
@@ -166,6 +180,29 @@ def test_the_page_gets_mean_and_spread_of_every_system(results, tmp_path):
     assert "old" not in text
     assert "| GNMT | 24.67, 38.95; – | 22.0 ± 0.5 | 21.5, 22.0, 22.5 | 25.0 |\n" in text
     assert "| 3,000,000 | 2,000,000 | 500 | 10 min | 1,234 MB | n - 1 | 14 (n = 15) |\n" in text
+
+
+def test_controls_have_results_and_are_not_on_the_page(
+    results, commands, data, tmp_path, monkeypatch
+):
+    output, docs = tmp_path / "out", tmp_path / "docs"
+    docs.mkdir()
+    (docs / "systems.md").write_text("<!-- table2: begin -->\n<!-- table2: end -->\n")
+    controls = [replace(result, system="transformer-128") for result in results[-4:]]
+    for result in [*results, *controls]:
+        folder = output / f"{result.system}-{result.seed}"
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text(json.dumps(asdict(result)))
+    monkeypatch.setattr(table2, "read_curves", lambda *_: [])
+    monkeypatch.setattr(table2, "draw", lambda *_: None)
+
+    assert command(data, output, "--docs", str(docs)) == 0
+    assert not commands
+    rows = (output / "results.tsv").read_text().splitlines()
+    assert sum(row.startswith("transformer-128") for row in rows) == 4
+    page = (docs / "systems.md").read_text()
+    assert "| GNMT |" in page
+    assert "size 128" not in page
 
 
 def test_the_figure_has_every_system(results, tmp_path):

@@ -126,9 +126,9 @@ def test_a_training_logs_the_divergence_and_reduces_it():
     def logged(weight):
         model, watcher = tiny_model(dropout=0.4), Watcher()
         settings = TrainingSettings(
-            length=Period(40, "epoch"),
+            length=Period(15, "epoch"),
             objective=RDrop(NextToken(), weight),
-            log_every=Period(40, "epoch"),
+            log_every=Period(15, "epoch"),
         )
         train(model, TinyBatches(7), settings, report=watcher)
         (line,) = (each for each in watcher.lines if hasattr(each, "penalties"))

@@ -35,6 +35,12 @@ class Hungry(TinyModel):
         return super().forward(batch, forced)
 
 
+@pytest.fixture
+def _no_search_for_garbage(monkeypatch):
+    """Skip it after each failed allocation: it takes seconds in a process with many tests."""
+    monkeypatch.setattr("regard.training.splits.release_freed_memory", lambda: None)
+
+
 def hungry(**fields):
     torch.manual_seed(3)
     return Hungry(**fields)
@@ -56,6 +62,7 @@ def test_the_parts_of_a_batch_have_all_of_its_sentences():
     assert parts_of(batch, 1) == [batch]
 
 
+@pytest.mark.usefixtures("_no_search_for_garbage")
 def test_split_updates_have_the_weights_of_whole_ones(tmp_path, caplog):
     assert max(sizes()) > 2
     whole, split = tiny_model(), hungry()
@@ -71,6 +78,7 @@ def test_split_updates_have_the_weights_of_whole_ones(tmp_path, caplog):
     assert not (tmp_path / "whole/state/splits.json").exists()
 
 
+@pytest.mark.usefixtures("_no_search_for_garbage")
 def test_a_resumed_run_repeats_the_parts_with_more_memory(tmp_path):
     split, crashing = hungry(dropout=0.5), hungry(dropout=0.5)
     run(split, tmp_path / "split")
