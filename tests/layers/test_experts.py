@@ -14,10 +14,13 @@ from tests.oracles import experts as oracle
 SIZE, INNER, NUM_EXPERTS, NUM_ACTIVE = 5, 7, 11, 3
 
 
-def built(num_experts=NUM_EXPERTS, num_active=NUM_ACTIVE, *, size=SIZE, inner=INNER, **weights):
+def built(
+    num_experts=NUM_EXPERTS, num_active=NUM_ACTIVE, *, size=SIZE, inner=INNER, noise=1.0, **weights
+):
     """Return experts with random weights in float64, also in the gate."""
     torch.manual_seed(3)
-    experts = Experts(NoisyTopKGate(size, num_experts, num_active), inner, **weights).double()
+    gate = NoisyTopKGate(size, num_experts, num_active, noise_scale=noise)
+    experts = Experts(gate, inner, **weights).double()
     for parameter in experts.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return experts
@@ -41,15 +44,20 @@ def by_loop(experts, rows):
     outputs, importance, load = [], 0, 0
     noise = draws(len(rows), experts.gate.num_experts)
     for row, draw in zip(rows.numpy(), noise, strict=True):
-        values, probabilities = oracle.gate(row, *weights, draw, experts.gate.num_active)
+        values, probabilities = oracle.gate(
+            row, *weights, draw, experts.gate.num_active, experts.gate.noise_scale
+        )
         outputs.append(oracle.mixture(row, values, networks))
         importance, load = importance + values, load + probabilities
     return torch.tensor(np.stack(outputs)), importance, load
 
 
-@pytest.mark.parametrize("num_active", [1, 3, 10, 11])
-def test_training_equals_a_loop_over_positions(num_active):
-    experts, rows = built(num_active=num_active, importance=0.3, load=0.7), states(13)
+@pytest.mark.parametrize(
+    ("num_active", "noise"), [(1, 1.0), (3, 1.0), (3, 0.2), (10, 3.0), (11, 1.0)]
+)
+def test_training_equals_a_loop_over_positions(num_active, noise):
+    experts = built(num_active=num_active, noise=noise, importance=0.3, load=0.7)
+    rows = states(13)
     expected, importance, load = by_loop(experts, rows)
     torch.manual_seed(7)
     output = experts(rows)
@@ -147,6 +155,27 @@ def test_the_first_choice_is_noise_alone():
     torch.testing.assert_close(
         frequencies, torch.full((4,), 0.5), atol=4 * 0.5 / 20000**0.5, rtol=0
     )
+
+
+def test_with_little_noise_training_chooses_as_evaluation():
+    gate, rows = built(noise=1e-3).gate, states(200)
+    torch.nn.init.normal_(gate.noise, std=0.1)
+    noisy, clean = gate(rows).experts.sort(dim=1)[0], gate.eval()(rows).experts.sort(dim=1)[0]
+    assert noisy.eq(clean).all(dim=1).double().mean() > 0.9
+
+
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["initial_scale", "noise_scale"])
+def test_a_scale_that_is_negative_or_not_finite_is_rejected(name, value):
+    with pytest.raises(ValueError, match=f"{name} is .*: expected a finite number of at least 0"):
+        NoisyTopKGate(SIZE, 4, 2, **{name: value})
+
+
+def test_the_first_weights_of_the_gate_have_the_standard_deviation_that_is_asked_for():
+    torch.manual_seed(3)
+    gate = NoisyTopKGate(64, 500, 2, initial_scale=2.0)
+    assert gate.weight.std().item() == pytest.approx(2 / 8, rel=0.02)
+    assert gate.noise.eq(0).all()
 
 
 def test_load_is_the_share_of_draws_in_which_an_expert_is_chosen():

@@ -21,7 +21,13 @@ def build_experts(
     if not config.number:
         return None
     return Experts(
-        NoisyTopKGate(size, config.number, config.active),
+        NoisyTopKGate(
+            size,
+            config.number,
+            config.active,
+            initial_scale=config.initial_gate,
+            noise_scale=config.noise,
+        ),
         require_resolved(config.size),
         activation,
         dropout=dropout,

@@ -28,6 +28,13 @@ class ExpertsConfig:
     load: Weight = 0.01
     """Weight of the loss that gives experts equal numbers of positions. Published: as for
     importance."""
+    initial_gate: Weight = 0.0
+    """Standard deviation of the gate's first weights, times the square root of the size of its
+    input. Published: 0, so that chance alone chooses the first experts. Short trainings need
+    choices by the position from the start, for example with 2."""
+    noise: Weight = 1.0
+    """Factor of the standard deviations of the gate's noise in training, which are at least 0.01.
+    Published: 1."""
 
     def __post_init__(self) -> None:
         check_fields("experts", self)
@@ -43,7 +50,9 @@ class ExpertsConfig:
     def unused(self) -> Iterator[tuple[str, str]]:
         """Fields that are set and have no effect, each with the reason."""
         if not self.number:
-            names = changed_fields(self, "active", "size", "importance", "load")
+            names = changed_fields(
+                self, "active", "size", "importance", "load", "initial_gate", "noise"
+            )
             yield from ((name, "there are no experts: set experts.number") for name in names)
 
 

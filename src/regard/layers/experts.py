@@ -4,14 +4,14 @@ few for each position.
     y = sum over i of G(x)_i E_i(x)                                                       (eq. 1)
     E_i(x) = W2_i activation(W1_i x + b1_i) + b2_i
     G(x) = softmax(keep the k largest of H(x))                                        (eq. 3, 5)
-    H(x)_i = (W_g x)_i + n_i softplus((W_n x)_i), n_i normal                              (eq. 4)
+    H(x)_i = (W_g x)_i + n_i c softplus((W_n x)_i), n_i normal, c = 1 in the paper        (eq. 4)
 
 The noise is drawn in training only. Two terms of the loss keep the experts equally busy. The load
 of an expert is the expected number of positions that choose it, a smooth function of the weights:
 
     importance_i = sum over x of G(x)_i                                                   (eq. 6)
     load_i = sum over x of P(x, i)                                                       (eq. 10)
-    P(x, i) = Phi(((W_g x)_i - k-th largest of H(x) without i) / softplus((W_n x)_i))   (eq. 8, 9)
+    P(x, i) = Phi(((W_g x)_i - k-th largest of H(x) without i) / c softplus((W_n x)_i))  (eq. 8, 9)
     w_importance CV(importance)^2 + w_load CV(load)^2                                  (eq. 7, 11)
 
 Positions are sorted by expert, and each layer of all experts is one grouped product.
@@ -19,6 +19,7 @@ Positions are sorted by expert, and each layer of all experts is one grouped pro
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,19 +59,37 @@ class ExpertChoice:
 class NoisyTopKGate(nn.Module):
     """Gate that chooses `num_active` of `num_experts` experts, computed in float32.
 
-    Its weights are zeros at first, so the experts of a position are drawn by the noise alone
-    (appendix A)."""
+    By default its weights are zeros at first, so the experts of a position are drawn by the noise
+    alone (appendix A)."""
 
-    def __init__(self, size: int, num_experts: int, num_active: int) -> None:
-        """ValueError unless the number of active experts is from 1 to the number of experts."""
+    def __init__(
+        self,
+        size: int,
+        num_experts: int,
+        num_active: int,
+        *,
+        initial_scale: float = 0.0,
+        noise_scale: float = 1.0,
+    ) -> None:
+        """The first weights W_g are normal, with standard deviation `initial_scale` / sqrt(size).
+        `noise_scale` is c, the factor of the standard deviations of the noise.
+
+        ValueError unless the number of active experts is from 1 to the number of experts, and both
+        scales are finite and not negative."""
         super().__init__()
         if not 1 <= num_active <= num_experts:
             raise ValueError(
                 f"num_active is {num_active}: expected a number from 1 to {num_experts}, the "
                 "number of experts"
             )
+        for name, scale in (("initial_scale", initial_scale), ("noise_scale", noise_scale)):
+            if not 0 <= scale < math.inf:
+                raise ValueError(f"{name} is {scale}: expected a finite number of at least 0")
         self.num_active = num_active
+        self.noise_scale = noise_scale
         self.weight = nn.Parameter(torch.zeros(num_experts, size))
+        if initial_scale:
+            nn.init.normal_(self.weight, std=initial_scale / math.sqrt(size))
         self.noise = nn.Parameter(torch.zeros(num_experts, size))
 
     @property
@@ -87,7 +106,7 @@ class NoisyTopKGate(nn.Module):
                 values, experts = logits.topk(self.num_active)
                 return ExpertChoice(experts, values.softmax(dim=-1), logits)
             deviation = F.softplus(F.linear(rows, at_least_float32(self.noise)))
-            deviation = deviation.clamp_min(SMALLEST_NOISE)
+            deviation = (self.noise_scale * deviation).clamp_min(SMALLEST_NOISE)
             noisy = logits + torch.randn_like(logits) * deviation
             values, experts = noisy.topk(self.num_active)
             load = self._choice_probability(logits, noisy, deviation).sum(dim=0)
