@@ -222,11 +222,12 @@ def option_of(name: str, value: object) -> str:
 
 
 def changed_fields(record: Any, *names: str) -> tuple[str, ...]:
-    """Return the named fields of a dataclass that differ from their defaults."""
+    """Return the fields of a dataclass that differ from their defaults, of the named ones or, if
+    none is named, of all."""
     return tuple(
         field.name
         for field in fields(record)
-        if field.name in names and getattr(record, field.name) != _default(field)
+        if (not names or field.name in names) and getattr(record, field.name) != _default(field)
     )
 
 

@@ -50,10 +50,8 @@ class ExpertsConfig:
     def unused(self) -> Iterator[tuple[str, str]]:
         """Fields that are set and have no effect, each with the reason."""
         if not self.number:
-            names = changed_fields(
-                self, "active", "size", "importance", "load", "initial_gate", "noise"
-            )
-            yield from ((name, "there are no experts: set experts.number") for name in names)
+            for name in changed_fields(self):
+                yield name, "there are no experts: set experts.number"
 
 
 def check_active(part: str, experts: ExpertsConfig) -> None:
