@@ -272,7 +272,7 @@ def measure(options: argparse.Namespace) -> Iterator[Gain]:
             for threads in options.threads:
                 torch.set_num_threads(threads)
                 for part, disabled in parts.items():
-                    if options.parts and part not in options.parts:
+                    if part not in options.parts:
                         continue
                     values = ratios(lambda: build_for(precision), disabled, options.rounds)  # noqa: B023
                     yield Gain(work, part, precision, threads, median(values), *interval(values))
@@ -294,10 +294,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=summary)
     parser.add_argument("data", type=Path, help="folder of Multi30k")
     instruction_sets.add_option(parser)
-    parser.add_argument("--only", nargs="+", default=("training", "decoding"))
+    computations, precisions = ("training", "decoding"), ("float32", "bfloat16")
+    parts = sorted({*TRAINING_PARTS, *DECODING_PARTS})
+    parser.add_argument("--only", nargs="+", choices=computations, default=computations)
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=tuple(FAMILIES))
-    parser.add_argument("--parts", nargs="+", help="names of parts (default: all)")
-    parser.add_argument("--precisions", nargs="+", default=("float32", "bfloat16"))
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        choices=parts,
+        default=parts,
+        metavar="PART",
+        help=f"of {', '.join(map(repr, parts))} (default: all)",
+    )
+    parser.add_argument("--precisions", nargs="+", choices=precisions, default=precisions)
     parser.add_argument("--threads", nargs="+", type=int, default=(1,))
     parser.add_argument("--rounds", type=int, default=15, help="pairs of turns (default: 15)")
     parser.add_argument("--json", type=Path, help="file of the results")
