@@ -8,14 +8,19 @@ import numpy as np
 
 
 def gate(
-    x: np.ndarray, weight: np.ndarray, noise: np.ndarray, draws: np.ndarray, k: int, c: float = 1
+    x: np.ndarray,
+    weight: np.ndarray,
+    noise: np.ndarray,
+    draws: np.ndarray,
+    k: int,
+    factor: float = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the gate value of every expert (eq. 3 to 5) and the probability that each expert is
-    chosen if its own noise is drawn again (eq. 9), for one position. `c` is the factor of the
-    noise."""
+    chosen if its own noise is drawn again (eq. 9), for one position. `factor` multiplies
+    the noise."""
     clean = [sum(w * number for w, number in zip(row, x, strict=True)) for row in weight]
     raw = [sum(w * number for w, number in zip(row, x, strict=True)) for row in noise]
-    deviations = [c * math.log1p(math.exp(number)) for number in raw]
+    deviations = [factor * math.log1p(math.exp(number)) for number in raw]
     noisy = [c + d * s for c, d, s in zip(clean, draws, deviations, strict=True)]
     chosen = sorted(range(len(noisy)), key=lambda i: -noisy[i])[:k]
     total = sum(math.exp(noisy[i]) for i in chosen)

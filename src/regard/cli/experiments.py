@@ -7,7 +7,7 @@ from the command line, then from the recipe.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -19,7 +19,7 @@ from regard.config import (
     Data,
     Experiment,
 )
-from regard.config.checks import changed_fields, format_value
+from regard.config.checks import all_changed_fields, format_value
 from regard.data.files.formats import recognise
 from regard.data.files.inspection import Inspection, can_inspect, inspect
 from regard.data.files.named_rows import SUFFIXES
@@ -297,7 +297,7 @@ def _choose_kinds(experiment: Experiment, arguments: Sequence[str]) -> ChosenExp
         _check_once(flag, arguments)
         kind = option_values(arguments, flag).get(flag, record.kind)
         model = recipes.with_kind(model, task, part, kind)
-        names = changed_fields(record, *(field.name for field in fields(record)))
+        names = all_changed_fields(record)
         if kind != record.kind and names:
             lines.append(
                 f"model.{part}.kind is {kind} instead of {record.kind}, so the recipe's other "

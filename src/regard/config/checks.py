@@ -222,12 +222,14 @@ def option_of(name: str, value: object) -> str:
 
 
 def changed_fields(record: Any, *names: str) -> tuple[str, ...]:
-    """Return the fields of a dataclass that differ from their defaults, of the named ones or, if
-    none is named, of all."""
+    """Return the named fields of a dataclass that differ from their defaults."""
+    return tuple(name for name in all_changed_fields(record) if name in names)
+
+
+def all_changed_fields(record: Any) -> tuple[str, ...]:
+    """Return the fields of a dataclass that differ from their defaults."""
     return tuple(
-        field.name
-        for field in fields(record)
-        if (not names or field.name in names) and getattr(record, field.name) != _default(field)
+        field.name for field in fields(record) if getattr(record, field.name) != _default(field)
     )
 
 

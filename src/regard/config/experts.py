@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from regard.config.checks import Count, CountOrZero, Size, Weight, changed_fields, check_fields
+from regard.config.checks import Count, CountOrZero, Size, Weight, all_changed_fields, check_fields
 from regard.errors import UserError
 
 
@@ -50,7 +50,7 @@ class ExpertsConfig:
     def unused(self) -> Iterator[tuple[str, str]]:
         """Fields that are set and have no effect, each with the reason."""
         if not self.number:
-            for name in changed_fields(self):
+            for name in all_changed_fields(self):
                 yield name, "there are no experts: set experts.number"
 
 
