@@ -33,16 +33,18 @@ def post(url, body, seconds=SECONDS):
         return json.loads(response.read())
 
 
-def metric(url, name):
+def num_accepted(url):
+    """Return the number of texts that wait or are answered, where each request has one text."""
     with urllib.request.urlopen(f"{url}/metrics", timeout=SECONDS) as response:
         lines = response.read().decode().splitlines()
-    (value,) = [line.split()[1] for line in lines if line.startswith(f"{name} ")]
-    return float(value)
+    names = "regard_queue_texts ", 'regard_requests_total{route="/runs/transformer/translate"'
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(names))
 
 
 @pytest.fixture
 def process():
-    """The command in a process of its own, with its address."""
+    """The command in a process of its own, with its address and the lines of its log. A thread
+    reads the log, since a server whose log is not read waits."""
     command = ["serve", RUNS / "transformer", RUNS / "classifier", "--port", "0"]
     with subprocess.Popen(
         [sys.executable, "-m", "regard", *map(str, command), "--batch-texts", "1"],
@@ -56,35 +58,50 @@ def process():
             url = line.split()[3]
             ready = json.loads(process.stderr.readline())
             assert (ready["event"], ready["runs"]) == ("ready", ["transformer", "classifier"])
-            yield process, url
+            lines = []
+            reader = threading.Thread(target=lambda: lines.extend(process.stderr))
+            reader.start()
+            yield process, url, lines, reader
         finally:
             process.kill()
 
 
 def test_requests_that_wait_at_sigterm_are_answered_and_the_status_is_0(process):
-    process, url = process
-    results, threads = [], []
-    path = f"{url}/runs/transformer/translate"
+    process, url, lines, reader = process
+    host = urlsplit(url)
+    path = "/runs/transformer/translate"
     body = {"texts": ["a b c d b b a"], "beam": 16, "max_length": 40}
-    expected = post(path, body)
-    before = metric(url, "regard_queue_texts")
+    expected = post(url + path, body)
+    sent, results, threads = threading.Semaphore(0), [], []
+
+    def send():
+        with closing(http.client.HTTPConnection(host.netloc, timeout=SECONDS)) as connection:
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", path, json.dumps(body), headers)
+            sent.release()
+            results.append(json.loads(connection.getresponse().read()))
+
+    process.send_signal(signal.SIGSTOP)  # all requests are sent before the first is answered
     for _ in range(NUM_CLIENTS):
-        threads.append(threading.Thread(target=lambda: results.append(post(path, body))))
+        threads.append(threading.Thread(target=send))
         threads[-1].start()
-    while metric(url, "regard_queue_texts") < NUM_CLIENTS - 3:
+    assert all(sent.acquire(timeout=SECONDS) for _ in range(NUM_CLIENTS))
+    process.send_signal(signal.SIGCONT)
+    deadline = time.monotonic() + SECONDS
+    while num_accepted(url) < 1 + NUM_CLIENTS:
+        assert time.monotonic() < deadline
         time.sleep(0.001)
     process.send_signal(signal.SIGTERM)
     num_done = len(results)
     for thread in threads:
         thread.join(SECONDS)
-    assert before == 0
     assert num_done < NUM_CLIENTS
     assert results == [expected] * NUM_CLIENTS
     assert process.wait(SECONDS) == 0
-    host = urlsplit(url)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host.hostname, host.port), 5)
-    events = [json.loads(line) for line in process.stderr.read().splitlines()]
+    reader.join(SECONDS)
+    events = [json.loads(line) for line in lines]
     names = [event["event"] for event in events]
     assert "shutting down" in names
     assert names[-1] == "shut down"
