@@ -5,7 +5,7 @@ import torch
 
 from regard.building import build_classifier, build_translation
 from regard.data.batch import pad, pair_batch
-from regard.data.special_tokens import END
+from regard.data.special_tokens import END, START
 from regard.layers.experts import Experts
 from tests import configs
 from tests.contracts.choices import EXPERTS
@@ -68,6 +68,26 @@ def test_padding_of_both_sides_has_no_experts(model):
         assert not mask.all()
         assert weights[~mask].eq(0).all()
         torch.testing.assert_close(weights[mask].sum(dim=-1), torch.ones(int(mask.sum())))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        configs.transformer(size=16, heads=4, dropout=0.0, experts=EXPERTS),
+        configs.recurrent(size=16, layers=2, connections="residual", experts=EXPERTS),
+    ],
+    ids=["transformer", "recurrent"],
+)
+@torch.no_grad()
+def test_steps_equal_a_forced_pass_with_end_among_the_inputs(config, batch):
+    torch.manual_seed(3)
+    model = build_translation(config, 13, 17).eval()
+    inputs = torch.tensor([[START, END, 5, 6], [START, 4, END, 7], [START, 4, 5, END]])
+    memories = model.encode(batch.source)
+    whole, state = model.decoder(inputs, memories).features, model.decoder.start(memories)
+    for position in range(inputs.size(1)):
+        step, state = model.decoder.step(inputs[:, position : position + 1], state)
+        torch.testing.assert_close(step.features[:, 0], whole[:, position])
 
 
 def test_training_reaches_every_parameter_through_outputs_and_terms(model, batch):

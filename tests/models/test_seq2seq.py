@@ -1,5 +1,6 @@
 """Scheduled sampling in two passes, compared with the loop step by step."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,11 @@ from torch.nn import functional as F
 
 from regard.building import build_translation
 from regard.data.batch import pair_batch, with_targets
+from regard.data.special_tokens import END, PAD
 from regard.models.contracts import Measure, Penalty
+from regard.models.seq2seq import predicted_inputs
 from tests import configs
+from tests.contracts.choices import EXPERTS
 
 CONFIG = configs.recurrent(size=7, embedding=5, bridge="linear", attention=dict(size=11))
 SOURCES = [[4, 5, 6, 2], [7, 8, 2], [9, 10, 11, 12, 2]]
@@ -20,15 +24,17 @@ TARGETS = [[4, 5, 2], [6, 7, 8, 9, 2], [10, 2]]
 
 
 def loop_logits(model, batch, forced):
-    """Return the logits of the textbook loop: each input is the true token or the prediction
-    before."""
+    """Return the logits of the textbook loop: each input is the true token, if it has no target or
+    is forced, or the most probable token before that an output can continue after."""
     state = model.decoder.start(model.encode(batch.source))
     token, rows = batch.inputs[:, :1], []
     for position in range(batch.inputs.size(1)):
         if position:
-            predicted = rows[-1].argmax(dim=-1)
+            logits = rows[-1].detach().clone()
+            logits[:, [PAD, END]] = -math.inf
             true = batch.inputs[:, position]
-            token = torch.where(forced[:, position], true, predicted)[:, None]
+            is_true = forced[:, position] | ~batch.mask[:, position]
+            token = torch.where(is_true, true, logits.argmax(dim=-1))[:, None]
         output, state = model.decoder.step(token, state)
         rows.append(model.decoder.project(output.features)[:, 0])
     return torch.stack(rows, dim=1)[batch.mask]
@@ -73,6 +79,29 @@ def test_share_zero_feeds_the_models_own_predictions():
     free = model(batch, torch.zeros_like(batch.mask))
     torch.testing.assert_close(free.logits, loop_logits(model, batch, torch.zeros_like(batch.mask)))
     assert not torch.allclose(free.logits, model(batch).logits)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        configs.transformer(size=12, heads=2, layers=1, dropout=0.0, experts=EXPERTS),
+        configs.recurrent(size=8, layers=2, connections="residual", experts=EXPERTS),
+    ],
+    ids=["transformer", "recurrent"],
+)
+def test_predictions_with_experts_are_those_of_the_loop(config):
+    """END and padding have no experts. A model that prefers them feeds neither within a target,
+    and the inputs without a target stay."""
+    torch.manual_seed(6)
+    model = build_translation(config, 13, 17).double().eval()
+    nn.init.constant_(model.decoder.projection.bias[END : END + 1].detach(), 9.0)
+    nn.init.constant_(model.decoder.projection.bias[PAD : PAD + 1].detach(), 9.0)
+    batch = pair_batch(SOURCES, TARGETS)
+    forced = torch.zeros_like(batch.mask)
+    inputs = predicted_inputs(model.decoder, model.encode(batch.source), batch.inputs, forced)
+    assert torch.equal(inputs[~batch.mask], batch.inputs[~batch.mask])
+    assert not torch.isin(inputs[batch.mask], torch.tensor([PAD, END])).any()
+    torch.testing.assert_close(model(batch, forced).logits, loop_logits(model, batch, forced))
 
 
 class Reporting(nn.Module):

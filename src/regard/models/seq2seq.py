@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard.data.batch import PairBatch, Tokens
-from regard.data.special_tokens import UNKNOWN
+from regard.data.special_tokens import END, PAD, UNKNOWN
 from regard.models.contracts import (
     AttentionBlock,
     Copying,
@@ -23,6 +23,7 @@ from regard.models.contracts import (
     Penalty,
     TrainedDecoder,
 )
+from regard.models.experts import inputs_with_target
 from regard.models.memory import BuildMemory, repeat_memory
 from regard.models.penalties import AttentionPenalty
 from regard.shapes import Bool, Float, Int, Tensor
@@ -136,7 +137,10 @@ def predicted_inputs(
     Scheduled sampling (Bengio et al. 2015). The most probable token has no gradient. Therefore the
     predictions are decoded first, without gradients, and all steps are computed afterwards, with
     the loss and gradients of step by step sampling. Sentences whose inputs are all true are not
-    decoded. The first input is always the true one."""
+    decoded. The first input is always the true one, and so are inputs without a target. END and
+    PAD are not predicted, since no output continues after them."""
+    if (has_target := inputs_with_target(inputs)) is not None:
+        forced = forced | ~has_target
     rows = (~forced[:, 1:]).any(dim=1).nonzero()[:, 0]
     if rows.numel() == 0:
         return inputs
@@ -144,7 +148,9 @@ def predicted_inputs(
     sampled, forced = inputs[rows], forced[rows]
     for position in range(inputs.size(1) - 1):
         output, state = decoder.step(sampled[:, position : position + 1], state)
-        predicted = decoder.project(output.features)[:, 0].argmax(dim=-1)
+        logits = decoder.project(output.features)[:, 0]
+        logits[:, [PAD, END]] = -torch.inf
+        predicted = logits.argmax(dim=-1)
         true = sampled[:, position + 1]
         sampled[:, position + 1] = torch.where(forced[:, position + 1], true, predicted)
     return inputs.index_copy(0, rows, sampled)
