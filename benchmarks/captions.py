@@ -37,7 +37,7 @@ from regard.viewing.figure import QUIET, empty_figure, write
 ROOT = Path(__file__).parents[1]
 RECIPE = "shapes-caption"
 SEEDS = (1, 2, 3)
-SLICES = {
+SCORES = {
     "true": "all scenes",
     "true, 1 shape": "one shape",
     "true, 2 shapes": "two",
@@ -151,7 +151,7 @@ def scored(name: str, seed: int, run: Path) -> Result:
     return Result(
         name,
         seed,
-        {metric: scores[metric] for metric in (*SLICES, ATTENTION) if metric in scores},
+        {metric: scores[metric] for metric in (*SCORES, ATTENTION) if metric in scores},
         read_log(run / LOG)[-1]["update"],
         sum(usage.cpu_seconds for usage in usages) if usages else None,
         max(usage.megabytes for usage in usages) if usages else None,
@@ -170,11 +170,11 @@ def all_results(output: Path) -> list[Result]:
 
 def table(results: Sequence[Result]) -> str:
     """Return the table of the page in Markdown: mean and standard deviation over the seeds."""
-    columns = ["captioner", *SLICES.values(), ATTENTION, "updates", "CPU time", "memory"]
+    columns = ["captioner", *SCORES.values(), ATTENTION, "updates", "CPU time", "memory"]
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for name, system in SYSTEMS.items():
         runs = [result for result in results if result.system == name]
-        cells = [system.title, *(spread(runs, metric, " %") for metric in SLICES)]
+        cells = [system.title, *(spread(runs, metric, " %") for metric in SCORES)]
         cells.append(spread(runs, ATTENTION, " x") if ATTENTION in runs[0].scores else "–")
         seconds = [run.cpu_seconds for run in runs if run.cpu_seconds is not None]
         megabytes = [run.megabytes for run in runs if run.megabytes is not None]
@@ -198,7 +198,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
     system, and a dot for each seed."""
     figure = empty_figure(5.4, 3.4)
     axes = figure.subplots()
-    metrics = [*SLICES][1:]
+    metrics = [*SCORES][1:]
     means = dict[str, float]()
     for place, (name, system) in enumerate(SYSTEMS.items()):
         runs = [result for result in results if result.system == name]

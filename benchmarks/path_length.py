@@ -22,15 +22,15 @@ class PathLength:
     among those that the encoder connects."""
 
     operations: int
-    reach: int
+    max_distance: int
     """Largest distance between two positions that the encoder connects, in both directions."""
     length: int
     """Number of positions of the sentence."""
 
     def __str__(self) -> str:
-        if self.reach == self.length - 1:
+        if self.max_distance == self.length - 1:
             return str(self.operations)
-        return f"{self.operations}, to distance {self.reach}"
+        return f"{self.operations}, to distance {self.max_distance}"
 
 
 def measure_path(encoder: nn.Module, length: int, *, is_recurrent: bool) -> PathLength:
@@ -42,8 +42,8 @@ def measure_path(encoder: nn.Module, length: int, *, is_recurrent: bool) -> Path
     operations.fill_diagonal_(0)
     is_connected = operations.isfinite() & operations.T.isfinite()
     connects_all = [bool(is_connected[distances == distance].all()) for distance in range(length)]
-    reach = connects_all.index(False) - 1 if False in connects_all else length - 1
-    return PathLength(int(operations[distances <= reach].max()), reach, length)
+    max_distance = connects_all.index(False) - 1 if False in connects_all else length - 1
+    return PathLength(int(operations[distances <= max_distance].max()), max_distance, length)
 
 
 def connecting_layers(encoder: nn.Module, length: int) -> Tensor:

@@ -33,7 +33,7 @@ def test_an_interrupted_training_is_resumed_and_finished_work_is_skipped(command
     first, second = captions.all_results(tmp_path)
     assert (first.system, first.updates, first.cpu_seconds) == ("soft", 2, 60.0)  # two sessions
     assert (second.system, second.seed, second.megabytes) == ("hard", 2, 50.0)
-    assert set(captions.SLICES) <= set(second.scores)
+    assert set(captions.SCORES) <= set(second.scores)
 
 
 def test_a_run_that_was_trained_before_is_scored_only(commands, tmp_path):
@@ -76,7 +76,7 @@ def results():
     rows = []
     for place, name in enumerate(captions.SYSTEMS):
         for seed in captions.SEEDS:
-            true = dict.fromkeys(captions.SLICES, 95.0 - 5 * place + seed)
+            true = dict.fromkeys(captions.SCORES, 95.0 - 5 * place + seed)
             scores = true if name == "plain" else true | {captions.ATTENTION: 4.0 + seed / 2}
             rows.append(captions.Result(name, seed, scores, 3000, 60.0 * seed, 900.0))
     return rows

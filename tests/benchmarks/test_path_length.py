@@ -30,23 +30,23 @@ def path_of(encoder, decoder, **values):
 )
 def test_a_signal_takes_a_step_for_each_position_of_a_recurrence(values):
     path = path_of("recurrent", "recurrent", size=6, cell="lstm", bidirectional=True, **values)
-    assert (path.operations, path.reach) == (LENGTH - 1, LENGTH - 1)
+    assert (path.operations, path.max_distance) == (LENGTH - 1, LENGTH - 1)
     assert str(path) == "10"
 
 
 def test_one_direction_connects_no_position_with_a_later_one_and_back():
     path = path_of("recurrent", "recurrent", size=6, bidirectional=False)
-    assert (path.operations, path.reach) == (0, 0)
+    assert (path.operations, path.max_distance) == (0, 0)
 
 
 def test_one_layer_of_self_attention_connects_all_positions():
     path = path_of("transformer", "transformer", size=8, encoder_layers=3, heads=2)
-    assert (path.operations, path.reach) == (1, LENGTH - 1)
+    assert (path.operations, path.max_distance) == (1, LENGTH - 1)
 
 
 def test_a_window_of_self_attention_is_passed_on_by_every_layer():
     path = path_of("transformer", "transformer", size=8, encoder_layers=3, heads=2, window=2)
-    assert (path.operations, path.reach) == (3, 6)
+    assert (path.operations, path.max_distance) == (3, 6)
     assert str(path) == "3, to distance 6"
 
 
@@ -54,17 +54,17 @@ def test_a_window_of_self_attention_is_passed_on_by_every_layer():
 def test_stacked_convolutions_add_up_their_windows(width, layers):
     kind = "gated_convolution"
     path = path_of(kind, kind, size=6, encoder_layers=layers, encoder_widths=(width,))
-    reach = min(layers * (width // 2), LENGTH - 1)
-    assert path.reach == reach
-    assert path.operations == math.ceil(reach / (width // 2))
+    max_distance = min(layers * (width // 2), LENGTH - 1)
+    assert path.max_distance == max_distance
+    assert path.operations == math.ceil(max_distance / (width // 2))
 
 
 @pytest.mark.parametrize("dilations", [(1, 2), (1, 2, 4)])
 def test_dilations_that_double_reach_exponentially_far(dilations):
     kind = "dilated_convolution"
     path = path_of(kind, kind, size=6, embedding=5, encoder_sets=1, encoder_dilations=dilations)
-    assert path.reach == 2 ** len(dilations) - 1
-    assert path.operations == math.log2(path.reach + 1)
+    assert path.max_distance == 2 ** len(dilations) - 1
+    assert path.operations == math.log2(path.max_distance + 1)
 
 
 def test_an_encoder_without_embeddings_is_rejected():

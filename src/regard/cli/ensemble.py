@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
     if options.vary or options.address or options.gpus:
         raise UsageError(
             "--vary, --address and --gpus are for `regard sweep`: the members of an ensemble "
-            "differ in their seeds only"
+            "differ in their seeds only, and are trained on the CPUs of this machine"
         )
     messages: list[str] = []
     experiment = train.parse(list(options.arguments), messages.append).experiment

@@ -174,7 +174,7 @@ class DilatedConvolutionEncoderConfig:
     """Kernel width: odd number of positions that an output reads."""
     unfolding: tuple[Positive, LengthOrZero] = (1.2, 0)
     """Factor and addend of the number of columns: decoders of this kind read factor times source
-    length plus addend columns."""
+    length plus addend columns, rounded up, and at least the source length."""
     dropout: Dropout | None = None
     """Dropout of the embeddings and of every block's output. Default: model.dropout."""
 

@@ -43,8 +43,8 @@ class RecurrentEncoderConfig:
     cell: CellKind = "lstm"
     """Recurrent cell."""
     size: Size | None = None
-    """Size of the states. A bidirectional encoder has half of it in each direction. Default:
-    model.size."""
+    """Size of the states. A bidirectional encoder has half of it in each direction, with residual
+    connections all of it. Default: model.size."""
     embedding: Size | None = None
     """Size of the token embeddings. Default: the size of the states."""
     layers: Layers = 1

@@ -21,7 +21,7 @@ class ExpertsConfig:
     """Number of experts that compute each position."""
     size: Size | None = None
     """Hidden units of each expert. Default: feed_forward / active, so that a position costs as much
-    as with one feed-forward network. Between recurrent layers: 4 times their size / active."""
+    as with one feed-forward network. Between recurrent layers: 4 times the field size / active."""
     importance: Weight = 0.01
     """Weight of the loss that gives experts equal sums of gate values. Published: 0.01 for
     translation, 0.1 for language models."""

@@ -10,7 +10,8 @@ import torch
 from regard.shapes import Float, Int, Tensor
 
 SMALLEST_MEAN = 1e-10
-"""Added to the squared mean of the load, so that a batch without positions has a loss."""
+"""Added to the squared means of importance and load, and the least mean of the counts, so that
+numbers are finite for a batch without positions."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Slices: parts of the outputs on which a model is worse than on its other outputs.
 
-Every output has a score and a value of each feature. A feature with few values has a
+Every output has a score and a value of each feature. A text, or a number with few values, has a
 slice for each value; numbers with more values are cut at their terciles. A slice is worse if the
 difference of its mean score from that of the other outputs is larger than by chance. Chance is
 measured by permutations of the scores over the outputs whose value of the feature is known
@@ -27,7 +27,9 @@ Value = str | int | float
 MIN_OUTPUTS = 30
 """Smallest number of outputs of a slice, and of the other outputs."""
 MAX_VALUES = 5
+"""Largest number of different numbers of which each has a slice of its own."""
 MAX_P = 0.01
+"""A slice is reported if its corrected p value is below this."""
 NUM_AS_LOW = 20
 """Permutations of a slice stop after this number of permutations in which its mean is as low. They
 are at most `NUM_AS_LOW` / `MAX_P` times the number of slices, so that this number is expected at

@@ -5,12 +5,13 @@
     dilations  1, 2, 4, 8, 16 in each set of blocks                                section 3.5
     encoder    centred windows over |t^| = a |s| + b columns                       sections 3.2, 3.4
     decoder    causal windows; at step t it reads column t of the encoder          sections 3.1, 3.3
-    logits_t   W relu(V x_t)
+    logits_t   W relu(V relu(x_t))
 
 The decoder is stacked on the encoder: there is no attention. Its input at step t joins the
 embedding of the token before with column t by a linear layer, which the paper does not specify.
 Columns beyond the source have one learned vector as input. The target may be longer than |t^|:
-beyond it the columns are zeros (dynamic unfolding, section 3.2).
+beyond it the columns are zeros (dynamic unfolding, section 3.2). The inner ReLU of the logits is
+that of WaveNet (van den Oord et al. 2016, section 2.4), as the last block ends with a sum.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ class GatedConvolutionDecoder(nn.Module):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        """Compute all steps. The window of a position has the positions before it."""
+        """Compute all steps. The window of a position ends at it."""
         source = self._prepare(memories)
         embedded = self.embedder(inputs, range(inputs.size(1)))
         states = self.first(embedded)

@@ -191,7 +191,8 @@ def reward_findings(
 
 
 def gleu_findings(config: TrainingConfig, train: Iterable[Pair]) -> tuple[Finding, ...]:
-    """Return the finding that GLEU, which counts words, is 0 or 1 for most training targets."""
+    """Return the finding that most training targets are one word, for which GLEU rewards few
+    samples."""
     if not config.has_rewards or config.reward not in (None, "gleu"):
         return ()
     lengths = [len(gleu_words(pair.target)) for pair in islice(train, NUM_GLEU)]
@@ -200,9 +201,9 @@ def gleu_findings(config: TrainingConfig, train: Iterable[Pair]) -> tuple[Findin
     return (
         Finding(
             "warn",
-            "most targets are one word, and the reward gleu counts words: it is 1 for a sample "
-            "that equals its reference, and 0 for every other one. Start from a run with a high "
-            "dev exact match (--init-from), or raise --training.samples",
+            "most targets are one word, and the reward gleu counts words: it is 0 for every "
+            "sample without the word of its reference. Start from a run with a high dev exact "
+            "match (--init-from), or raise --training.samples",
         ),
     )
 

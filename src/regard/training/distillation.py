@@ -5,9 +5,10 @@ probabilities of a trained teacher.
     p_T = softmax(log p / T)        q_T = softmax(log q / T)
 
 p are the probabilities of the teacher, q those of the student, for every next word after a true
-history. D is the Kullback-Leibler divergence, whose gradient is that of the cross entropy of the
-paper, or the Jensen-Shannon divergence. The temperature T and the factor T^2 are those of Hinton et
-al. (2015, section 2). Several teachers have the mean of their probabilities.
+history. CE is the cross entropy with label smoothing. D is the Kullback-Leibler divergence, whose
+gradient is that of the cross entropy of the paper, or the Jensen-Shannon divergence. The
+temperature T and the factor T^2 are those of Hinton et al. (2015, section 2). Several teachers have
+the mean of their probabilities.
 """
 
 from __future__ import annotations

@@ -108,6 +108,7 @@ class MinimumRisk:
     def __call__(
         self, log_probabilities: Float[Tensor, "sample"], samples: Samples
     ) -> Float[Tensor, ""]:
+        """Return the expected risk, summed over sentences."""
         weights = _softmax_of_sentences(self.sharpness * log_probabilities, samples.sentences)
         return (weights * (1 - samples.rewards)).sum()
 
@@ -129,11 +130,14 @@ class RewardObjective:
         return batch.mask.size(0)
 
     def size(self, batch: PairBatch) -> int:
+        """Return the number of target tokens of the references."""
         return int(batch.mask.sum())
 
     def __call__(
         self, model: nn.Module, batch: PairBatch, progress: Progress, generator: torch.Generator
     ) -> Loss:
+        """Return the loss of a batch, summed over its sentences, with the measures of its
+        samples."""
         samples = self.sample(model, batch, generator)
         output: Seq2SeqOutput = model(samples.batch)
         logs = sequence_log_probabilities(output, samples.batch.mask)
