@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 import os
 import signal
 import statistics
@@ -59,8 +60,14 @@ from regard.pipeline.load import load
 from regard.tasks.cost import num_parameters
 
 ROOT = Path(__file__).parents[1]
-TINY_BUDGET, TINY_PAIRS = 4e7, 100
-"""Budget and number of training pairs in tests."""
+TINY_BUDGET = 4e7
+"""Budget in tests."""
+FILES = tuple(
+    (f"{split}.{side}.gz", number)
+    for split, number in (("train", 100), ("val", 10), ("test_2016_flickr", 10))
+    for side in ("en", "de")
+)
+"""Files of the data, with their number of lines in tests."""
 
 
 def finish(name: str, seed: int, settings: Settings) -> None:
@@ -178,7 +185,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the page")
     parser.add_argument("--tiny", action="store_true", help="tiny models and data, for tests")
     options = parser.parse_args(arguments)
-    budget = options.budget or (TINY_BUDGET if options.tiny else BUDGET)
+    budget = options.budget
+    if budget is None:
+        budget = TINY_BUDGET if options.tiny else BUDGET
+    if not 0 < budget < math.inf:
+        parser.error(f"argument --budget: expected a number above 0, got {budget:g}")
+    if options.jobs < 1:
+        parser.error(f"argument --jobs: expected at least 1, got {options.jobs}")
+    if missing := [name for name, _ in FILES if not (options.data / name).is_file()]:
+        parser.error(
+            f"{options.data} has no {', '.join(missing)}: name the folder with the files of "
+            "Multi30k"
+        )
     data = first_pairs(options.data, options.output / "data") if options.tiny else options.data
     settings = Settings(data, options.output, budget, options.tiny)
     check_budget(settings)
@@ -237,14 +255,12 @@ def check_budget(settings: Settings) -> None:
 def first_pairs(data: Path, output: Path) -> Path:
     """Write the first pairs of each file to a folder, and return the folder."""
     output.mkdir(parents=True, exist_ok=True)
-    for split, number in (("train", TINY_PAIRS), ("val", 10), ("test_2016_flickr", 10)):
-        for side in ("en", "de"):
-            name = f"{split}.{side}.gz"
-            if not (output / name).exists():
-                with gzip.open(data / name, "rt", encoding="utf8") as file:
-                    text = "".join(islice(file, number))
-                with gzip.open(output / name, "wt", encoding="utf8") as file:
-                    file.write(text)
+    for name, number in FILES:
+        if not (output / name).exists():
+            with gzip.open(data / name, "rt", encoding="utf8") as file:
+                text = "".join(islice(file, number))
+            with gzip.open(output / name, "wt", encoding="utf8") as file:
+                file.write(text)
     return output
 
 

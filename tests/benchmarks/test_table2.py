@@ -144,6 +144,31 @@ def test_an_interrupted_training_is_resumed_and_its_sessions_are_added(commands,
     assert not (output / "gnmt-rewards-ensemble").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--budget", "-5"], "--budget: expected a number above 0, got -5"),
+        (["--budget", "nan"], "--budget: expected a number above 0, got nan"),
+        (["--budget", "0"], "--budget: expected a number above 0, got 0"),
+        (["--jobs", "0"], "--jobs: expected at least 1, got 0"),
+    ],
+)
+def test_wrong_options_are_errors_before_the_first_training(
+    data, tmp_path, capsys, options, message
+):
+    with pytest.raises(SystemExit):
+        table2.main([str(data), "--output", str(tmp_path / "runs"), *options])
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_missing_files_are_an_error_before_the_first_training(data, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        table2.main([str(tmp_path), "--tiny", "--output", str(tmp_path / "runs")])
+    assert f"{tmp_path} has no train.en.gz, train.de.gz, val.en.gz" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_another_budget_needs_another_folder(commands, data, tmp_path):
     (tmp_path / "budget.json").write_text("1e9")
     with pytest.raises(SystemExit, match="1e\\+09 FLOPs, got a budget of 4e\\+07: name another"):

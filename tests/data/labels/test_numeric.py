@@ -29,6 +29,8 @@ def test_items_have_names_of_several_words_and_numbers():
     [
         (parse_series, "1 x", "'x': expected finite numbers"),
         (parse_series, "1 nan", "'nan': expected finite"),
+        (parse_series, "1 -1e300", r"'-1e300': expected numbers from -1e\+18 to 1e\+18"),
+        (parse_items, "tea 1; cola 1e39", "'cola 1e39': expected numbers from"),
         (parse_series, "1,2 3", "'3' has 1 numbers: expected 2, as at the first position"),
         (parse_series, " ", "has no numbers"),
         (parse_items, "bread", "'bread' is not an item"),

@@ -60,6 +60,7 @@ def test_numbers_are_standardised_and_restored():
         ("x", "'x' is not a number"),
         ("1", "expected 2 finite numbers"),
         ("1 inf", "expected 2 finite"),
+        ("1 1e39", r"expected targets from -1e\+37 to 1e\+37, got '1 1e39'"),
     ],
 )
 def test_invalid_numbers_are_named_with_their_line(target, said):

@@ -16,6 +16,10 @@ from regard.errors import UserError
 from regard.shapes import Float
 
 
+LARGEST = 1e18
+"""Largest absolute value of a number. Models compute with squares of numbers, in float32."""
+
+
 @dataclass(frozen=True)
 class Series:
     """Numbers at each position, and the text of each position."""
@@ -33,15 +37,16 @@ class NamedSeries:
 
 
 def parse_series(text: str, features: int | None = None) -> Series:
-    """Parse a series. UserError if a part is not a finite number, or if a position does not have
-    `features` numbers (by default as many as the first position)."""
+    """Parse a series. UserError if a part is not a finite number or is above `LARGEST`, or if a
+    position does not have `features` numbers (by default as many as the first position)."""
     pieces = tuple(text.split())
     rows = [_numbers(piece.split(","), piece, text) for piece in pieces]
     return Series(_block(rows, pieces, text, features), pieces)
 
 
 def parse_items(text: str, features: int | None = None) -> NamedSeries:
-    """Parse items. UserError if an item has no name, no numbers, or not `features` numbers."""
+    """Parse items. UserError if an item has no name, no numbers, or not `features` numbers, and for
+    a number above `LARGEST`."""
     pieces = tuple(" ".join(piece.split()) for piece in text.split(";") if piece.strip())
     names, rows = [], []
     for piece in pieces:
@@ -83,6 +88,11 @@ def _numbers(words: Sequence[str], piece: str, text: str) -> list[float]:
         numbers = [math.nan]
     if not all(map(math.isfinite, numbers)):
         raise UserError(f"{_place(piece, text)}: expected finite numbers")
+    if max(map(abs, numbers), default=0.0) > LARGEST:
+        raise UserError(
+            f"{_place(piece, text)}: expected numbers from {-LARGEST:g} to {LARGEST:g}; divide "
+            "all numbers of the data by the same number"
+        )
     return numbers
 
 

@@ -15,6 +15,8 @@ from regard.data.examples import Pair
 from regard.errors import UserError
 from regard.shapes import Float, Tensor
 
+LARGEST = 1e37
+"""Largest absolute value of a target. Models compute with targets in float32."""
 MAX_SHOWN = 5
 """Largest number of labels in a message."""
 
@@ -75,7 +77,7 @@ class Standardiser:
     @classmethod
     def of(cls, pairs: Sequence[Pair], *, standardised: bool) -> Standardiser:
         """Return the standardisation of the training pairs. UserError if a target is not numbers,
-        or has another number of them than the first target."""
+        is above `LARGEST` or has another number of them than the first target."""
         numbers = _numbers(pairs, None)
         count = numbers.shape[1]
         if not standardised:
@@ -148,6 +150,11 @@ def _numbers(pairs: Sequence[Pair], count: int | None) -> np.ndarray:
             raise UserError(
                 f"{pair.place}: expected {count} finite {'number' if count == 1 else 'numbers'}, "
                 f"got {pair.target!r}"
+            )
+        if max(map(abs, row), default=0.0) > LARGEST:
+            raise UserError(
+                f"{pair.place}: expected targets from {-LARGEST:g} to {LARGEST:g}, got "
+                f"{pair.target[:40]!r}: correct or remove it"
             )
         rows.append(row)
     return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
