@@ -35,7 +35,8 @@ class SearchConfig:
     """Longest source, in tokens. A longer source is reported and its output is empty. Default:
     twice data.max_length, the longest source of training."""
     min_length: LengthOrZero = 0
-    """Minimum number of tokens of an output."""
+    """Minimum number of tokens of an output. Without max_length, the maximum is at least as
+    large."""
     max_length: Length | None = None
     """Maximum number of tokens of an output. Default: max_ratio times the length of the source,
     plus 10."""

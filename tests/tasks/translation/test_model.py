@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from regard.building import build_translation
 from regard.config import SearchConfig
-from regard.data.special_tokens import UNKNOWN
+from regard.data.special_tokens import END, UNKNOWN
 from regard.errors import UserError
 from regard.pipeline.train import train
 from regard.search import beam
@@ -226,16 +228,35 @@ def test_length_limits_are_respected(translator):
     assert all(len(each.trace.target.pieces) == 6 for each in long if each.trace)
 
 
+def test_a_minimum_length_raises_the_maximum_of_the_ratio(translator):
+    search = replace(translator.experiment.search, min_length=60)
+    assert search.max_length is None
+    assert len(translator.translate("a b", search=search).trace.target.pieces) >= 60
+
+
+def test_a_minimum_length_above_the_learned_positions_is_rejected(translator):
+    model = configs.transformer(size=8, heads=2, positions="learned", max_positions=20)
+    sizes = len(translator.tokenizers.source), len(translator.tokenizers.target)
+    data = replace(translator.data, max_length=20)
+    experiment = replace(translator.experiment, model=model, data=data)
+    limited = TranslationModel(experiment, translator.tokenizers, build_translation(model, *sizes))
+    with pytest.raises(UserError, match=r"min_length is 21, .* for 20 tokens"):
+        limited.translate("a b", search=SearchConfig(min_length=21))
+    output = limited.translate("a b", search=SearchConfig(min_length=20))
+    assert len(output.trace.target.pieces) == 20
+
+
 def test_attention_that_was_not_requested_is_an_error(translator):
     with pytest.raises(ValueError, match="attention=False"):
         _ = translator.translate("a", attention=False).attention
 
 
-def test_the_longest_output_follows_the_training_data(translator):
+def test_the_longest_output_follows_the_training_data(run):
+    translator = TranslationModel.load(run)
     ratio = translator.experiment.search.max_ratio
     assert ratio == pytest.approx(2, abs=0.05)
-    unlimited = replace(translator.experiment.search, min_length=10**6)
-    translation = translator.translate("a b c", search=unlimited)
+    nn.init.constant_(translator.model.decoder.projection.bias[END : END + 1].detach(), -1e9)
+    translation = translator.translate("a b c")
     assert len(translation.trace.target.pieces) == np.ceil(ratio * 4) + 10
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from regard.errors import UserError
 from regard.shapes import Float
 
-
 LARGEST = 1e18
 """Largest absolute value of a number. Models compute with squares of numbers, in float32."""
 

@@ -202,8 +202,14 @@ class TranslationModel:
         return limit_of_scored(self.experiment.search, self._members)
 
     def _check(self, search: SearchConfig) -> None:
-        """Raise a UserError if the search needs attention that the model lacks, or a second
-        option."""
+        """Raise a UserError if the search needs attention that the model lacks, a second option,
+        or longer outputs than the model can write."""
+        longest = longest_sequence(self._members)
+        if longest is not None and search.min_length > longest:
+            raise UserError(
+                f"search.min_length is {search.min_length}, but the model has learned positions "
+                f"for {longest} tokens (max_positions): expected no more"
+            )
         if search.lexicon is not None and not search.unknown_replacement:
             raise UserError(
                 f"search.lexicon is {search.lexicon}, but only search.unknown_replacement reads "
@@ -280,6 +286,7 @@ class TranslationModel:
         if search.max_length is None:
             ratio = search.max_ratio or DEFAULT_RATIO
             maximum = (ratio * lengths).ceil().clamp(max=MAX_TOKENS).long() + BEYOND_RATIO
+            maximum = maximum.clamp(min=search.min_length)
         else:
             maximum = torch.full_like(lengths, search.max_length)
         longest = longest_sequence(self._members)
