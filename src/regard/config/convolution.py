@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from regard.config.attention import AttentionConfig
 from regard.config.checks import (
@@ -13,7 +13,7 @@ from regard.config.checks import (
     Layers,
     Length,
     LengthOrZero,
-    Positive,
+    Range,
     Size,
     changed_fields,
     check_fields,
@@ -31,6 +31,9 @@ __all__ = [
     "GatedConvolutionDecoderConfig",
     "GatedConvolutionEncoderConfig",
 ]
+
+Unfolding = Annotated[float, Range(0, 100, is_open=True)]
+"""Number of columns for each source token."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,7 @@ class DilatedConvolutionEncoderConfig:
     """Dilation of each block of a set: distance between the positions that an output reads."""
     width: Size = 3
     """Kernel width: odd number of positions that an output reads."""
-    unfolding: tuple[Positive, LengthOrZero] = (1.2, 0)
+    unfolding: tuple[Unfolding, LengthOrZero] = (1.2, 0)
     """Factor and addend of the number of columns: decoders of this kind read factor times source
     length plus addend columns, rounded up, and at least the source length."""
     dropout: Dropout | None = None
