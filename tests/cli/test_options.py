@@ -124,7 +124,7 @@ def test_named_alternatives_to_numbers_are_accepted():
         (
             "train copy --model.encoder.kind dilated_convolution --model.encoder.unfolding 1.2 -1",
             "--model.encoder.unfolding is '1.2 -1': expected 2 values: a number above 0 to 100 "
-            "and a whole number from 0 to 1,000,000",
+            "and a whole number from 0 to 10,000",
         ),
         ("train copy --training.adam-betas 0.9", "expected 2 values, each a number"),
         ("train copy --training.seed 18446744073709551616", "from 0 to 9,223,372,036,854,775,807"),

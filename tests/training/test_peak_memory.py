@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard.data.batch import pair_batch
+from regard.errors import UserError
 from regard.models.weights import TRAINED
 from regard.pipeline import train as training
 from regard.training.objective import NextToken
@@ -57,3 +58,13 @@ def test_a_training_that_may_not_fit_is_warned_of(tmp_path, monkeypatch):
     monkeypatch.undo()
     training.train(replace(smaller(updates=1), name="b"), tmp_path / "other", begin=plans.append)
     assert not any("of memory" in each.text for each in plans[1].findings)
+
+
+def test_a_training_far_beyond_the_memory_of_the_machine_is_stopped(tmp_path, monkeypatch):
+    for name in ("free_ram", "ram_limit"):
+        monkeypatch.setattr(f"regard.pipeline.plan.{name}", lambda: 1000)
+    experiment = smaller(updates=1)
+    with pytest.raises(UserError, match=r"longest batch takes about .* --data.checks warn"):
+        training.train(experiment, tmp_path / "run")
+    data = replace(experiment.data, checks="warn")
+    training.train(replace(experiment, data=data), tmp_path / "run")

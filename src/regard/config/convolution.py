@@ -12,7 +12,6 @@ from regard.config.checks import (
     Dropout,
     Layers,
     Length,
-    LengthOrZero,
     Range,
     Size,
     changed_fields,
@@ -32,8 +31,8 @@ __all__ = [
     "GatedConvolutionEncoderConfig",
 ]
 
-Unfolding = Annotated[float, Range(0, 100, is_open=True)]
-"""Number of columns for each source token."""
+Unfolding = tuple[Annotated[float, Range(0, 100, is_open=True)], Annotated[int, Range(0, 10_000)]]
+"""Number of columns for each source token, and number of further columns."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,7 @@ class DilatedConvolutionEncoderConfig:
     """Dilation of each block of a set: distance between the positions that an output reads."""
     width: Size = 3
     """Kernel width: odd number of positions that an output reads."""
-    unfolding: tuple[Unfolding, LengthOrZero] = (1.2, 0)
+    unfolding: Unfolding = (1.2, 0)
     """Factor and addend of the number of columns: decoders of this kind read factor times source
     length plus addend columns, rounded up, and at least the source length."""
     dropout: Dropout | None = None

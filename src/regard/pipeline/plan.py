@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regard import processes
-from regard.building.ram import GIB, free_ram
+from regard.building.ram import GIB, free_ram, ram_limit
 from regard.config import Experiment
 from regard.config.data import names_files
 from regard.config.unused import Unused, unused_fields
@@ -23,6 +23,9 @@ from regard.tasks.setup import TrainingSetup
 from regard.training.peak_memory import peak_of_update
 from regard.training.replicas import share_of
 from regard.training.settings import Batches, Period
+
+MAX_SHARE = 2
+"""Largest memory of an update, as a share of all memory. The estimate may be too high."""
 
 
 @dataclass(frozen=True)
@@ -119,12 +122,15 @@ def _length_findings(experiment: Experiment, batches: Batches) -> tuple[Finding,
 def _memory_findings(
     setup: TrainingSetup, device: torch.device, precision: Precision
 ) -> tuple[Finding, ...]:
-    """Return a finding if an update on the longest batch takes more memory than there is."""
+    """Return a finding if an update on the longest batch takes more memory than is free. It stops
+    the training if the update takes more than `MAX_SHARE` of all memory, as the operating system
+    would end the process."""
     if setup.longest is None:
         return ()
     batch, _ = share_of(setup.longest())
     needed = peak_of_update(setup.model, setup.objective, batch, precision)
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_ram()
+    is_gpu = device.type == "cuda"
+    free, total = torch.cuda.mem_get_info(device) if is_gpu else (free_ram(), ram_limit())
     if needed <= free:
         return ()
     text = (
@@ -132,7 +138,7 @@ def _memory_findings(
         f"(estimated), but {free / GIB:,.1f} GiB are free: lower --data.batch-tokens or "
         "--data.batch-sentences, with --training.accumulate for as many pairs in an update"
     )
-    return (Finding("warn", text),)
+    return (Finding("stop" if needed > MAX_SHARE * total else "warn", text),)
 
 
 def _num_frozen_new(model: nn.Module, setup: TrainingSetup) -> int:

@@ -82,6 +82,7 @@ def train(
             return training.run(None)
         training.check_state()
         plan = training.plan()
+        check_findings(experiment.data, plan.findings)
         with training_alone(folder):
             check_folder(folder, experiment, resume=resume)
             training.write_files()
