@@ -131,6 +131,15 @@ def test_an_end_within_the_warm_up_is_the_cause():
     assert "check the columns" in (diagnose(end(4.45, update=212), flat, TARGETS, TRAINING) or "")
 
 
+def test_an_end_by_patience_within_the_warm_up_names_the_patience():
+    flat, training = log(dev=(5.0, 5.0)), TrainingConfig(warmup=400)
+    sentence = diagnose(end(4.45, update=20, reason="patience"), flat, TARGETS, training) or ""
+    assert sentence.endswith(
+        "raise --training.patience and --training.epochs, or lower --data.batch-tokens or "
+        "--data.batch-sentences"
+    )
+
+
 def test_a_dev_loss_that_falls_to_the_end_asks_for_a_longer_training():
     records = log("exact match", dev=(2.115, 1.429, 1.084))
     longer = "raise --training.epochs, or lower --data.batch-tokens or --data.batch-sentences"

@@ -138,6 +138,17 @@ def test_sets_are_distinct_with_the_reference(model):
     assert samples.sentences.tolist() == sorted(samples.sentences.tolist())
 
 
+def test_the_measured_reward_of_a_set_is_the_mean_of_the_draws(model):
+    measures = []
+    for has_references, loss in ((False, ExpectedReward()), (True, MinimumRisk())):
+        drawing = sampler(has_references=has_references, num_samples=30)
+        loss = RewardObjective(drawing, loss)(model, batch(), Progress(1, 1), generator())
+        measures.append({each.name: float(each.value) for each in loss.measures})
+    drawn, of_sets = measures
+    assert 0 < of_sets["distinct"] < 1
+    assert of_sets == pytest.approx(drawn)
+
+
 def test_all_captions_of_an_image_are_references():
     config = configs.captioner(size=8, channels=(3, 4), embedding=5, attention=dict(size=5))
     captioner = build_captioner(config, 16, SIZE)

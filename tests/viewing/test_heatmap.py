@@ -241,12 +241,17 @@ def test_layers_of_one_head_are_columns_if_they_are_tall() -> None:
     assert first.get_position().y0 > second.get_position().y1
 
 
-def test_weights_above_one_are_marked_in_the_colour_bar() -> None:
-    bar = draw(LabelledMap.of(np.array([[0.5, 1.5]]), column_labels="ab", row_labels="x")).axes[-1]
-    plain = draw(LabelledMap.of(np.array([[0.5, 1.0]]), column_labels="ab", row_labels="x")).axes[
-        -1
-    ]
-    assert len(bar.patches) == len(plain.patches) + 1
+@pytest.mark.parametrize(
+    ("largest", "ticks", "name"),
+    [(1.0, [0, 0.5, 1], "weight"), (6.5, [0, 3.25, 6.5], "weight, up to the largest")],
+)
+def test_weights_above_one_have_a_scale_up_to_the_largest(
+    largest: float, ticks: list[float], name: str
+) -> None:
+    weights = np.array([[0.5, largest]])
+    bar = draw(LabelledMap.of(weights, column_labels="ab", row_labels="x")).axes[-1]
+    assert bar.get_yticks().tolist() == ticks
+    assert bar.get_ylabel() == name
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.svg", "a.pdf"])

@@ -122,12 +122,21 @@ def test_shades_rise_with_the_weight(weight: float, columns: int, cell: str) -> 
     assert terminal.shaded(weight, columns)[0] == cell
 
 
+def test_gradients_and_weights_above_one_are_in_per_cent_of_the_largest() -> None:
+    for largest, is_scaled in ((0.25, True), (5.0, False)):
+        weights = np.array([[[[largest, largest / 2]]]])
+        scaled = LabelledMap(weights, ("a", "b"), ("x",), is_scaled=is_scaled)
+        assert "█100 ▒▒ 50" in terminal.draw(scaled).plain
+        legend = terminal.legend(scale=scaled.scale).plain
+        assert legend.startswith(f"weight in per cent of the largest ({largest:g}):")
+
+
 def test_the_legend_explains_every_cell_within_the_width() -> None:
     legend = terminal.legend().plain
     assert legend == "weight in per cent:  · below 5  ░ from 5  ▒ from 30  ▓ from 55  █ from 80"
     for width in (23, 40, 80):
         for cell in (terminal.shaded, terminal.painted):
-            lines = terminal.legend(width=width, cell=cell).plain.split("\n")
+            lines = terminal.legend(width=width, cell=cell, scale=0.25).plain.split("\n")
             assert max(map(cell_len, lines)) <= width
     painted = terminal.legend(cell=terminal.painted)
     assert painted.plain.split()[-5:] == ["0", "25", "50", "75", "100"]

@@ -44,7 +44,10 @@ def attention_map(attention: Trace | LabelledMap) -> None:
     cell = terminal.painted if console.color_system else terminal.shaded
     labelled = labels.labelled(attention)
     console.print(terminal.draw(labelled, width=console.width, cell=cell))
-    console.print(terminal.legend(width=console.width, cell=cell, quantity=labelled.quantity))
+    legend = terminal.legend(
+        width=console.width, cell=cell, quantity=labelled.quantity, scale=labelled.scale
+    )
+    console.print(legend)
     if len(labelled.row_labels) > MAX_ROWS:
         warn("this map is large: write a figure with -o map.png")
 

@@ -27,7 +27,7 @@ MAX_UNLEARNED = {
 """Largest dev score, by metric, of a training that learned nothing."""
 FALL = 0.05
 """Relative fall of a loss below which the loss counts as flat."""
-LONGER = "raise --training.epochs, or lower --data.batch-tokens or --data.batch-sentences"
+SMALLER = "lower --data.batch-tokens or --data.batch-sentences"
 SHORT_TARGETS = "for short targets use --training.metric chrf or exact_match"
 BLEU_IS_ZERO = (
     "BLEU was 0 at every validation, so the dev loss alone selected the checkpoint. BLEU is 0 "
@@ -86,7 +86,7 @@ def diagnose(
         few = f" on {_examples(targets)}" if len(targets) < MIN_DEV else ""
         return (
             f"dev {metric} is still {end.score:.2f}{few}{comparison}, but the dev loss falls (from "
-            f"{losses[0]:.3f} to {losses[-1]:.3f}): train longer; {_longer(training)}"
+            f"{losses[0]:.3f} to {losses[-1]:.3f}): train longer; {_longer(end, training)}"
         )
     if len(targets) < MIN_DEV:
         score += f" on {_examples(targets)}{comparison}"
@@ -126,8 +126,13 @@ def _falls(losses: Sequence[float]) -> bool:
     return losses[-1] < half - FALL * abs(half)
 
 
-def _longer(training: TrainingConfig) -> str:
-    return "raise --training.updates" if training.updates else LONGER
+def _longer(end: EndLine, training: TrainingConfig) -> str:
+    """Return the options for more updates than the training had until its end."""
+    if end.reason == "patience":
+        return f"raise --training.patience and --training.epochs, or {SMALLER}"
+    if training.updates:
+        return "raise --training.updates"
+    return f"raise --training.epochs, or {SMALLER}"
 
 
 def _examples(targets: Sequence[str]) -> str:
@@ -145,7 +150,7 @@ def _cause(
         updates = "update" if end.update == 1 else "updates"
         is_within = end.update < training.warmup
         less = f", fewer than the {training.warmup} of the warm-up" if is_within else ""
-        return f"only {end.update} {updates}{less}; {_longer(training)}"
+        return f"only {end.update} {updates}{less}; {_longer(end, training)}"
     losses = [record["loss"] for record in records if record["kind"] == "train"]
     dev = _dev_losses(validations)
     if len(dev) > 1 and min(dev) < dev[-1] and losses and losses[-1] < losses[0]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -76,10 +76,12 @@ class Sampler:
         )
         numbers = rows.tolist()
         pairs = [*zip(numbers, (hypothesis.tokens for hypothesis in hypotheses), strict=True)]
-        distinct = dict.fromkeys(pairs)
+        distinct, draws = Counter(pairs), None
         if self.has_references:
-            pairs = sorted(distinct | dict.fromkeys(enumerate(targets)), key=lambda pair: pair[0])
+            sets = dict.fromkeys([*distinct, *enumerate(targets)])
+            pairs = sorted(sets, key=lambda pair: pair[0])
             numbers = [number for number, _ in pairs]
+            draws = torch.tensor([float(distinct[pair]) for pair in pairs], device=device)
         sentences = torch.tensor(numbers, device=device)
         rewards = [self._rewarded(tokens, references[number]) for number, tokens in pairs]
         baselines = None
@@ -92,6 +94,7 @@ class Sampler:
             torch.tensor(rewards, device=device),
             baselines,
             len(distinct) / len(hypotheses),
+            draws,
         )
 
     def _baselines(

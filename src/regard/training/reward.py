@@ -46,6 +46,9 @@ class Samples:
     """Reward of the greedy output for the sentence of each sample."""
     share_distinct: float = 1.0
     """Share of the samples that differ from earlier samples of their sentence."""
+    draws: Float[Tensor, "sample"] | None = None
+    """Number of times that each sequence of a set was drawn, 0 for a reference that was not. None:
+    each sample was drawn once."""
 
     def __post_init__(self) -> None:
         """ValueError unless there is one sentence, reward and baseline for each sample."""
@@ -198,7 +201,10 @@ def _softmax_of_sentences(
 
 def _measures(samples: Samples) -> tuple[Measure, ...]:
     distinct = samples.rewards.new_tensor(samples.share_distinct)
-    measures = Measure("reward", samples.rewards.mean()), Measure("distinct", distinct)
+    reward = samples.rewards.mean()
+    if samples.draws is not None:
+        reward = (samples.draws * samples.rewards).sum() / samples.draws.sum()
+    measures = Measure("reward", reward), Measure("distinct", distinct)
     if samples.baselines is None:
         return measures
     return (*measures, Measure("baseline", samples.baselines.mean()))

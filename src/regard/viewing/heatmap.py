@@ -148,10 +148,9 @@ class _Grid:
 def _figure(
     labelled_map: LabelledMap, columns: list[Choice], rows: list[Choice], names: _Names
 ) -> Figure:
-    weights, scale = labelled_map.weights, 1.0
+    weights, scale = labelled_map.weights, labelled_map.scale
     if labelled_map.is_scaled:
         weights = np.ma.masked_equal(weights, 0)
-        scale = float(weights.max()) if weights.any() else 1.0
     grid = _Grid.of(weights)
     layout = _lay_out(grid, columns, rows)
     num_rows, num_columns = grid.weights.shape[:2]
@@ -313,13 +312,12 @@ def _name(axes: Axes, name: str, at: tuple[float, float], layout: _Layout) -> No
 
 
 def _colour_bar(axes: Axes, mesh: Any, labelled_map: LabelledMap, layout: _Layout) -> None:
-    """Draw the colour bar; its arrow marks weights above 1, which are not normalised."""
+    """Draw the colour bar."""
     largest = mesh.norm.vmax
-    above = "max" if labelled_map.weights.max() > largest + 1e-4 else "neither"
     ticks = [0, largest / 2, largest]
-    bar = axes.figure.colorbar(mesh, cax=axes, ticks=ticks, extend=above, format="{x:.2g}")
+    bar = axes.figure.colorbar(mesh, cax=axes, ticks=ticks, format="{x:.2g}")
     bar.outline.set(linewidth=0.7, edgecolor=FRAME)
     bar.ax.tick_params(length=2, width=0.6, color=FRAME, labelcolor=QUIET,
                        labelsize=layout.type_size - 1.5)  # fmt: skip
-    name = f"{labelled_map.quantity}{', up to the largest' * labelled_map.is_scaled}"
+    name = f"{labelled_map.quantity}{', up to the largest' * (labelled_map.scale != 1)}"
     bar.set_label(name, size=layout.type_size - 1, color=QUIET)

@@ -32,6 +32,8 @@ TITLES: Mapping[AttentionKind, str] = {
     "gradient": "share of each input in the gradient of each output",
 }
 """Titles of maps whose kind alone does not say what is drawn."""
+ROUNDING = 1e-4
+"""Largest rounding error of a weight."""
 UNIFORM = 1.5
 """Largest weight of nearly uniform attention, in units of the mean weight."""
 LONGEST = 24
@@ -55,8 +57,8 @@ class LabelledMap:
     quantity: str = WEIGHT
     """Name of the numbers, for colour bars and legends."""
     is_scaled: bool = False
-    """Whether the colours of a figure end at the largest number instead of 1. Zeros have a colour
-    of their own then."""
+    """Whether colours end at the largest number instead of 1. Zeros have a colour of their own in
+    a figure then."""
 
     def __post_init__(self) -> None:
         if self.weights.shape[2:] != (len(self.row_labels), len(self.column_labels)):
@@ -70,6 +72,13 @@ class LabelledMap:
                 f"weights must have a layer, a head and positions to draw, got the shape "
                 f"{self.weights.shape}"
             )
+
+    @property
+    def scale(self) -> float:
+        """Number with the darkest colour: 1, or the largest number if the map is scaled or has
+        weights above 1, which do not sum to one."""
+        largest = float(self.weights.max())
+        return largest if largest > 1 + ROUNDING or (self.is_scaled and largest > 0) else 1.0
 
     @classmethod
     def of(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from regard.trace import Trace
@@ -75,9 +76,12 @@ def draw(attention: Trace | LabelledMap, *, width: int = 80, cell: Cell = shaded
     return lines
 
 
-def legend(*, width: int = 80, cell: Cell = shaded, quantity: str = "weight") -> Text:
+def legend(
+    *, width: int = 80, cell: Cell = shaded, quantity: str = "weight", scale: float = 1.0
+) -> Text:
     """Return the meaning of the cells as text for rich, in lines of at most `width` columns.
-    `quantity` is the name of the numbers (`LabelledMap.quantity`)."""
+    `quantity` is the name of the numbers, and `scale` the number of 100 per cent (`LabelledMap`
+    has both)."""
     from rich.text import Text
 
     if cell is painted:
@@ -87,7 +91,8 @@ def legend(*, width: int = 80, cell: Cell = shaded, quantity: str = "weight") ->
     else:
         entries = [Text(f"{NOTHING} below {100 * SHADES[-1][0]:.0f}")]
         entries += [Text(f"{block} from {100 * least:.0f}") for least, block in SHADES[::-1]]
-    lines = [Text(f"{quantity} in per cent:", style="dim")]
+    unit = "per cent" if scale == 1 else f"per cent of the largest ({scale:.2g})"
+    lines = [Text(line, style="dim") for line in wrap(f"{quantity} in {unit}:", width)]
     for entry in entries:
         if lines[-1].cell_len + 2 + entry.cell_len > width:
             lines.append(entry)
@@ -123,7 +128,7 @@ def _blocks(
         ]
         for label, row in zip(row_labels, weights, strict=True):
             cells = [
-                cell(float(weight), size)
+                cell(float(weight) / labelled_map.scale, size)
                 for weight, size in zip(row[part], columns[part], strict=True)
             ]
             lines.append(Text.assemble(f"{_fit(label, margin, right=True)} ", *cells))
