@@ -712,7 +712,10 @@ def test_plot_shows_the_work_of_experts_over_a_file(capsys, transformer, tmp_pat
     loads = [float(row[2]) for row in rows if row[:1] == ["2"]]
     assert sum(loads) == pytest.approx(3, abs=0.02)
     status, out, _ = regard(capsys, "plot", transformer, "a b", "--kind", "encoder_experts")
-    assert (status, out.splitlines()[1]) == (0, "encoder_experts")
+    assert (status, out.splitlines()[1]) == (
+        0,
+        "gate value of each expert of the encoder for each source token",
+    )
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ RUN = (
     Row("--max-restarts N", "Restarts after a process has failed. [0]"),
     Row(
         "--model.family NAME",
-        "Short for the kinds of encoder and decoder: recurrent or transformer.",
+        "Short for the kinds of encoder and decoder: recurrent, transformer, gated_convolution or "
+        "dilated_convolution.",
     ),
     Row("-h, --help", "Show the common options."),
     Row("--help-all", "Show all options, by section."),

@@ -82,7 +82,8 @@ def assignments(traces: Iterable[Trace], kind: AttentionKind) -> tuple[Assignmen
         if all(attention.kind != kind for attention in trace.attention):
             raise UserError(
                 f"the model has no {kind.replace('_', ' ')}: train with "
-                f"--model.{kind.removesuffix('_experts')}.experts.number, or name another kind"
+                f"--model.{kind.removesuffix('_experts')}.experts.number, or name the other side "
+                "with --kind"
             )
         sequence = trace.rows(kind)
         language = sequence.language

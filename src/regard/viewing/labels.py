@@ -29,6 +29,8 @@ QUANTITIES: Mapping[AttentionKind, str] = {
 """Names of the numbers of maps that are not attention weights."""
 WEIGHT = "weight"
 TITLES: Mapping[AttentionKind, str] = {
+    "encoder_experts": "gate value of each expert of the encoder for each source token",
+    "decoder_experts": "gate value of each expert of the decoder for each target token",
     "gradient": "share of each input in the gradient of each output",
 }
 """Titles of maps whose kind alone does not say what is drawn."""
