@@ -162,7 +162,7 @@ def test_lengths_are_limited_by_every_member(run, tmp_path):
         chosen = configs.changed(positions, max_positions=12)
         train(replace(experiment, data=data, model=chosen), tmp_path / name)
     together = regard.load(tmp_path / "long", tmp_path / "short")
-    translation = together.translate("a b c", search=SearchConfig(max_length=40, min_length=39))
+    translation = together.translate("a b c", search=SearchConfig(max_length=40, min_length=12))
     assert len(translation.trace.steps) == 12
     assert together.translate("a " * 20).is_refused
     assert not together.translate("a " * 11).is_refused

@@ -117,7 +117,7 @@ def short():
 def test_learned_positions_limit_outputs_and_sources(tmp_path, beam):
     train(short(), tmp_path / "run")
     translator = TranslationModel.load(tmp_path / "run")
-    endless = SearchConfig(beam=beam, min_length=50)
+    endless = SearchConfig(beam=beam, min_length=12)
     translation = translator.translate(["a b c"], search=endless)[0]
     assert len(translation.trace.target.pieces) == 12
     long = "a " * 12  # and the end

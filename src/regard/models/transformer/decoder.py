@@ -41,7 +41,6 @@ from regard.attention import (
     padding,
 )
 from regard.layers.embedder import Embedder
-from regard.layers.experts import Experts
 from regard.layers.feed_forward import PositionWise
 from regard.layers.residual import Residual
 from regard.layers.routing import Routing
@@ -65,7 +64,7 @@ class DecoderArguments:
     and keys."""
 
     mask: Bool[Tensor, "batch target"] | None
-    """Mask of the positions that experts compute; None for all."""
+    """Mask of the positions that experts compute: those of `inputs_with_target`."""
     self_mask: Bool[Tensor, "#batch target slot"] | Causal | None
     memory_mask: Bool[Tensor, "batch 1 source"] | None
     rotate: Rotate
@@ -215,7 +214,7 @@ class TransformerDecoder(nn.Module):
         """Compute all steps. Each position attends to those before it. Padding comes after real
         positions, so no real position attends to it."""
         state, positions = self.start(memories), range(inputs.size(1))
-        mask, visible = self._mask_for_experts(inputs), self.span.causal_mask(inputs)
+        mask, visible = inputs_with_target(inputs), self.span.causal_mask(inputs)
         rotate = self.embedder.rotation(positions)
         shared = DecoderArguments(mask, visible, state.mask, rotate, need_weights)
         features, outputs = self._layers(self.embedder(inputs, positions), state, shared)
@@ -264,20 +263,13 @@ class TransformerDecoder(nn.Module):
         positions, state = range(position, position + 1), state.with_new_slots()
         rotate = self.embedder.rotation(positions)
         visible = state.visible(self.span)
-        mask = self._mask_for_experts(tokens)
+        mask = inputs_with_target(tokens)
         shared = DecoderArguments(mask, visible, state.mask, rotate, need_weights)
         features, outputs = self._layers(self.embedder(tokens, positions), state, shared)
         slots = None if shared.self_mask is None else state.slots
         attention = _attention(self.kind, outputs, slots)
         caches = tuple(output.cache for output in outputs)
         return DecoderOutput(features, attention), replace(state, caches=caches)
-
-    def _mask_for_experts(
-        self, inputs: Int[Tensor, "batch target"]
-    ) -> Bool[Tensor, "batch target"] | None:
-        """Return the mask of `inputs_with_target`; None without experts."""
-        has_experts = any(isinstance(layer.feed_forward, Experts) for layer in self.layers)
-        return inputs_with_target(inputs) if has_experts else None
 
     def _layers(
         self,
