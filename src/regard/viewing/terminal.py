@@ -114,6 +114,7 @@ def _blocks(
     row_labels = [short(label) for label in labelled_map.row_labels]
     margin = min(max(map(cell_len, row_labels)), max(width // 3, 1))
     room = max(width - margin - 1, NARROWEST)
+    scale = labelled_map.scale
     columns = [max(cell_len(label) + 2, NUMBERED) for label in column_labels]
     is_horizontal = sum(columns) <= room
     if not is_horizontal:
@@ -128,7 +129,7 @@ def _blocks(
         ]
         for label, row in zip(row_labels, weights, strict=True):
             cells = [
-                cell(float(weight) / labelled_map.scale, size)
+                cell(float(weight) / scale, size)
                 for weight, size in zip(row[part], columns[part], strict=True)
             ]
             lines.append(Text.assemble(f"{_fit(label, margin, right=True)} ", *cells))
