@@ -327,7 +327,7 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
     assert "is a model without attention: leave --kind out, or set it to gradient" in err
     status, out, err = regard(capsys, "plot", run, "who is it", "--kind", "gradient")
     assert (status, err) == (0, "")
-    assert "share of gradient in per cent:  · below 5" in out
+    assert "share of gradient in per cent of the largest (0." in out
     numbers = tmp_path / "numbers.json"
     assert regard(capsys, "plot", run, "who is it", "--kind", "gradient", "-o", numbers)[0] == 0
     trace = Trace.load(numbers)
