@@ -65,6 +65,12 @@ def test_products_equal_those_of_integers(shape: tuple[int, ...], columns: int):
     assert torch.equal(panels.product(inputs), unbiased)
 
 
+@pytest.mark.usefixtures("products")
+def test_products_of_several_groups_of_panels():
+    inputs, weight, bias = numbers(31, 515), numbers(1101, 515), numbers(1101)
+    assert torch.equal(IntegerPanels.of(weight).product(inputs, bias), exact(inputs, weight, bias))
+
+
 @pytest.mark.parametrize("rows", [1, 5, 31])
 @pytest.mark.usefixtures("products")
 def test_the_error_is_that_of_half_a_step(rows: int):

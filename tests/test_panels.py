@@ -72,6 +72,12 @@ def test_products_equal_those_in_float64(shape: tuple[int, ...], columns: int):
     close(panels.product(inputs, add=add), exact + add.double())
 
 
+@pytest.mark.usefixtures("instruction_set")
+def test_products_of_several_groups_of_panels():
+    inputs, weight = numbers(31, 515), numbers(1101, 515)
+    close(Panels.of(weight).product(inputs), inputs.double() @ weight.double().T)
+
+
 @pytest.mark.parametrize("layout", ["dense", "strided", "negated", "transposed"])
 def test_arguments_may_have_any_memory_layout(layout: str):
     inputs, weight, bias, add = numbers(2, 3, 5), numbers(7, 5), numbers(7), numbers(2, 3, 7)

@@ -222,6 +222,7 @@ __attribute__((target("avx512vnni"))) void multiply_vnni(const Product& p, const
 
 template <int rows>
 inline void multiply_rows(const Product& p, const float* room, const std::int8_t* panel, Index row, Index column) {
+  request_results<rows>(p, row, column);
 #if defined(__AVX512F__)
   if (has_byte_products()) return multiply_vnni<rows>(p, room, panel, row, column);
 #endif
@@ -230,7 +231,7 @@ inline void multiply_rows(const Product& p, const float* room, const std::int8_t
 
 void multiply_integers(const Product& p, const float* room, Index first, Index end) {
   const Index numbers = (p.weight->inner + 3) / 4 * 4 * PANEL;
-  over_blocks(p.rows, first, end, numbers, 4 * CACHED, [&](auto height, Index row, Index panel) {
+  over_blocks(p.rows, first, end, Panels{p.weight->integers, numbers}, [&](auto height, Index row, Index panel) {
     multiply_rows<height.value>(p, room, p.weight->integers + panel * numbers, row, panel * PANEL);
   });
 }

@@ -22,7 +22,9 @@ namespace {
 constexpr int PANEL = 2 * LANES;
 constexpr int HEIGHT = LANES == 16 ? 12 : 6;  // 2 sums a row, in 32 or 16 registers
 
-constexpr Index CACHED = 1 << 16;  // numbers of the panels that a core's cache holds
+constexpr Index GROUP_BYTES = 1 << 17;  // bytes of a group of panels: a core's cache holds two groups
+constexpr Index LINE = 64;             // bytes of a line of the cache
+constexpr Index MANY_BLOCKS = 4;       // blocks of rows whose products take longer than to read the next panel
 
 /// erf x, to 2e-7 (Abramowitz and Stegun 1964, eq. 7.1.26).
 inline Vector error_function(Vector x) {
@@ -51,12 +53,19 @@ inline void clear(Register (&sums)[rows][2]) {
   for (int i = 0; i < rows; ++i) sums[i][0] = sums[i][1] = Register{};
 }
 
+/// Request the lines of the results of `rows` rows and one panel, which are written after the products.
+template <int rows>
+inline void request_results(const Product& p, Index row, Index column) {
+  for (int i = 0; i < rows; ++i) __builtin_prefetch(p.y + (row + i) * p.weight->columns + column, 1);
+}
+
 /// `rows` rows and one panel.
 template <int rows>
 inline void multiply(const Product& p, const float* panel, Index row, Index column) {
   const float* x = p.x + row * p.x_step;
   Vector sums[rows][2];
   clear(sums);
+  request_results<rows>(p, row, column);
   for (Index k = 0; k < p.weight->inner; ++k, panel += PANEL) {
     const Vector left = load(panel), right = load(panel + LANES);
     for (int i = 0; i < rows; ++i) {
@@ -86,21 +95,37 @@ inline void with_height(Index height, const Call& product, std::integer_sequence
   (void)((height == rows + 1 && (product(std::integral_constant<int, rows + 1>{}), true)) || ...);
 }
 
+/// Panels of a weight in memory.
+struct Panels {
+  const void* start;
+  Index bytes;  // of each panel
+
+  /// Request the lines of part `part` of `parts` equal parts of a panel.
+  void request(Index panel, Index part, Index parts) const {
+    const char* place = static_cast<const char*>(start) + panel * bytes;
+    for (Index at = bytes * part / parts; at < bytes * (part + 1) / parts; at += LINE)
+      __builtin_prefetch(place + at, 0, 2);
+  }
+};
+
 /// Call `product(height, row, panel)` for blocks of rows, of nearly equal heights, and the panels from
-/// `first` to before `end`. The cache holds `cached` numbers, and a panel has `numbers`: as many panels as
-/// the cache holds are multiplied by all rows before the next ones.
+/// `first` to before `end`. A group of panels is multiplied by all rows before the next group is. With many
+/// blocks of rows, each product first requests a part of a panel of the next group, which is then in the
+/// cache when its turn comes.
 template <typename Call>
-inline void over_blocks(Index rows, Index first, Index end, Index numbers, Index cached, const Call& product) {
+inline void over_blocks(Index rows, Index first, Index end, Panels panels, const Call& product) {
   const Index blocks = (rows + HEIGHT - 1) / HEIGHT;
-  const Index group = numbers < cached ? cached / (numbers + 1) : 1;
+  const Index group = panels.bytes < GROUP_BYTES ? GROUP_BYTES / (panels.bytes + 1) : 1;
   for (Index start = first; start < end; start += group) {
     const Index stop = start + group < end ? start + group : end;
     Index row = 0;
     for (Index block = 0; block < blocks; ++block) {
       const Index count = (rows - row) / (blocks - block);
-      for (Index panel = start; panel < stop; ++panel)
+      for (Index panel = start; panel < stop; ++panel) {
+        if (blocks >= MANY_BLOCKS && panel + group < end) panels.request(panel + group, block, blocks);
         with_height(
             count, [&](auto height) { product(height, row, panel); }, std::make_integer_sequence<int, HEIGHT>{});
+      }
       row += count;
     }
   }
@@ -108,7 +133,8 @@ inline void over_blocks(Index rows, Index first, Index end, Index numbers, Index
 
 void multiply(const Product& p, Index first, Index end) {
   const Index numbers = p.weight->inner * PANEL;
-  over_blocks(p.rows, first, end, numbers, CACHED, [&](auto height, Index row, Index panel) {
+  const Panels panels{p.weight->panels, numbers * Index(sizeof(float))};
+  over_blocks(p.rows, first, end, panels, [&](auto height, Index row, Index panel) {
     multiply<height.value>(p, p.weight->panels + panel * numbers, row, panel * PANEL);
   });
 }
