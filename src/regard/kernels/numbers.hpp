@@ -6,6 +6,7 @@
 using Index = std::int64_t;
 
 constexpr Index MAX_LANES = 16;  // of any instruction set
+constexpr Index LINE = 64;       // bytes of a line of the cache
 
 /// A bfloat16: the upper half of a float.
 struct BFloat16 {

@@ -27,13 +27,13 @@ constexpr Index WORTH_A_THREAD = 1 << 21;  // numbers of pairs that take longer 
 class Room {
  public:
   explicit Room(Index count)
-      : numbers_(static_cast<float*>(operator new(sizeof(float) * count, LINE))) {}
+      : numbers_(static_cast<float*>(operator new(sizeof(float) * count, ALIGNED))) {}
   float* numbers() const { return numbers_.get(); }
 
  private:
-  static constexpr std::align_val_t LINE{64};
+  static constexpr std::align_val_t ALIGNED{LINE};
   struct Free {
-    void operator()(float* numbers) const { operator delete(numbers, LINE); }
+    void operator()(float* numbers) const { operator delete(numbers, ALIGNED); }
   };
   std::unique_ptr<float, Free> numbers_;
 };

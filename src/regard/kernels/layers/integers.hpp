@@ -230,9 +230,9 @@ inline void multiply_rows(const Product& p, const float* room, const std::int8_t
 }
 
 void multiply_integers(const Product& p, const float* room, Index first, Index end) {
-  const Index numbers = (p.weight->inner + 3) / 4 * 4 * PANEL;
-  over_blocks(p.rows, first, end, Panels{p.weight->integers, numbers}, [&](auto height, Index row, Index panel) {
-    multiply_rows<height.value>(p, room, p.weight->integers + panel * numbers, row, panel * PANEL);
+  const Panels<std::int8_t> panels{p.weight->integers, (p.weight->inner + 3) / 4 * 4 * PANEL};
+  over_blocks(p.rows, first, end, panels, [&](auto height, Index row, Index panel) {
+    multiply_rows<height.value>(p, room, panels[panel], row, panel * PANEL);
   });
 }
 

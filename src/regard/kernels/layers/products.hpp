@@ -23,7 +23,6 @@ constexpr int PANEL = 2 * LANES;
 constexpr int HEIGHT = LANES == 16 ? 12 : 6;  // 2 sums a row, in 32 or 16 registers
 
 constexpr Index GROUP_BYTES = 1 << 17;  // bytes of a group of panels: a core's cache holds two groups
-constexpr Index LINE = 64;             // bytes of a line of the cache
 constexpr Index MANY_BLOCKS = 4;       // blocks of rows whose products take longer than to read the next panel
 
 /// erf x, to 2e-7 (Abramowitz and Stegun 1964, eq. 7.1.26).
@@ -96,13 +95,17 @@ inline void with_height(Index height, const Call& product, std::integer_sequence
 }
 
 /// Panels of a weight in memory.
+template <typename Number>
 struct Panels {
-  const void* start;
-  Index bytes;  // of each panel
+  const Number* start;
+  Index numbers;  // of each panel
+  Index bytes = numbers * Index(sizeof(Number));
+
+  const Number* operator[](Index panel) const { return start + panel * numbers; }
 
   /// Request the lines of part `part` of `parts` equal parts of a panel.
   void request(Index panel, Index part, Index parts) const {
-    const char* place = static_cast<const char*>(start) + panel * bytes;
+    const char* place = reinterpret_cast<const char*>((*this)[panel]);
     for (Index at = bytes * part / parts; at < bytes * (part + 1) / parts; at += LINE)
       __builtin_prefetch(place + at, 0, 2);
   }
@@ -112,8 +115,8 @@ struct Panels {
 /// `first` to before `end`. A group of panels is multiplied by all rows before the next group is. With many
 /// blocks of rows, each product first requests a part of a panel of the next group, which is then in the
 /// cache when its turn comes.
-template <typename Call>
-inline void over_blocks(Index rows, Index first, Index end, Panels panels, const Call& product) {
+template <typename Number, typename Call>
+inline void over_blocks(Index rows, Index first, Index end, Panels<Number> panels, const Call& product) {
   const Index blocks = (rows + HEIGHT - 1) / HEIGHT;
   const Index group = panels.bytes < GROUP_BYTES ? GROUP_BYTES / (panels.bytes + 1) : 1;
   for (Index start = first; start < end; start += group) {
@@ -132,10 +135,9 @@ inline void over_blocks(Index rows, Index first, Index end, Panels panels, const
 }
 
 void multiply(const Product& p, Index first, Index end) {
-  const Index numbers = p.weight->inner * PANEL;
-  const Panels panels{p.weight->panels, numbers * Index(sizeof(float))};
+  const Panels<float> panels{p.weight->panels, p.weight->inner * PANEL};
   over_blocks(p.rows, first, end, panels, [&](auto height, Index row, Index panel) {
-    multiply<height.value>(p, p.weight->panels + panel * numbers, row, panel * PANEL);
+    multiply<height.value>(p, panels[panel], row, panel * PANEL);
   });
 }
 
