@@ -138,6 +138,9 @@ def test_an_end_by_patience_within_the_warm_up_names_the_patience():
         "raise --training.patience and --training.epochs, or lower --data.batch-tokens or "
         "--data.batch-sentences"
     )
+    training = TrainingConfig(warmup=400, updates=900)
+    sentence = diagnose(end(4.45, update=20, reason="patience"), flat, TARGETS, training) or ""
+    assert sentence.endswith("raise --training.patience and --training.updates")
 
 
 def test_a_dev_loss_that_falls_to_the_end_asks_for_a_longer_training():

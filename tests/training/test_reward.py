@@ -213,7 +213,7 @@ def test_log_probabilities_of_words_and_their_gradients_are_those_of_all_logits(
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name", ["sentences", "rewards", "baselines"])
+@pytest.mark.parametrize("name", ["sentences", "rewards", "baselines", "draws"])
 def test_samples_of_unequal_numbers(name):
     numbers = {"sentences": torch.tensor([0, 1]), "rewards": torch.ones(2), "baselines": None}
     with pytest.raises(ValueError, match=f"^{name}: expected one number for each of 2 samples"):

@@ -10,6 +10,7 @@ from typing import Any, get_args
 from regard.cli.help import Row, described, field_texts, has_opposite, placeholder
 from regard.config import DATA_SECTIONS, KINDS, Experiment
 from regard.config.checks import choices_of, field_types
+from regard.names import DecoderKind
 
 USAGE = """\
 usage: regard train RECIPE|FILE [FILE] [OPTIONS]
@@ -36,8 +37,7 @@ RUN = (
     Row("--max-restarts N", "Restarts after a process has failed. [0]"),
     Row(
         "--model.family NAME",
-        "Short for the kinds of encoder and decoder: recurrent, transformer, gated_convolution or "
-        "dilated_convolution.",
+        f"Short for the kinds of encoder and decoder: {' or '.join(get_args(DecoderKind))}.",
     ),
     Row("-h, --help", "Show the common options."),
     Row("--help-all", "Show all options, by section."),

@@ -128,11 +128,10 @@ def _falls(losses: Sequence[float]) -> bool:
 
 def _longer(end: EndLine, training: TrainingConfig) -> str:
     """Return the options for more updates than the training had until its end."""
-    if end.reason == "patience":
-        return f"raise --training.patience and --training.epochs, or {SMALLER}"
+    patience = "--training.patience and " if end.reason == "patience" else ""
     if training.updates:
-        return "raise --training.updates"
-    return f"raise --training.epochs, or {SMALLER}"
+        return f"raise {patience}--training.updates"
+    return f"raise {patience}--training.epochs, or {SMALLER}"
 
 
 def _examples(targets: Sequence[str]) -> str:

@@ -51,13 +51,12 @@ class Samples:
     each sample was drawn once."""
 
     def __post_init__(self) -> None:
-        """ValueError unless there is one sentence, reward and baseline for each sample."""
+        """ValueError unless there is one sentence, reward, baseline and number of draws for each
+        sample."""
         shape = (len(self.batch.mask),)
-        baselines = self.rewards if self.baselines is None else self.baselines
-        for name, numbers in (
-            ("sentences", self.sentences), ("rewards", self.rewards), ("baselines", baselines)
-        ):  # fmt: skip
-            if numbers.shape != shape:
+        for name in ("sentences", "rewards", "baselines", "draws"):
+            numbers = getattr(self, name)
+            if numbers is not None and numbers.shape != shape:
                 raise ValueError(
                     f"{name}: expected one number for each of {shape[0]} samples, got shape "
                     f"{tuple(numbers.shape)}"
