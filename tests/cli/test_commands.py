@@ -211,13 +211,13 @@ def test_search_options_default_to_the_runs_recipe(capsys, run, tmp_path, monkey
     assert all(each.max_ratio is not None for each in asked)
 
 
-def test_lines_with_tabs_warn_once(capsys, run, tmp_path):
+def test_lines_with_tabs_have_no_translation(capsys, run, tmp_path):
     text = tmp_path / "in.txt"
     text.write_text("a\nb\tx\nc\ty\n")
     status, out, err = regard(capsys, "translate", run, text)
-    assert status == 0
-    assert out.count("\n") == 3
-    assert err.startswith("line 2 has a tab")
+    assert status == 1
+    assert out.splitlines()[1:] == ["", ""]
+    assert err.startswith("lines 2, 3 have a tab")
     assert err.count("\n") == 1
 
 

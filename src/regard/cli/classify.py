@@ -44,8 +44,8 @@ HELP_EXAMPLES = (
 class Options:
     """Predict a label or numbers for each line, or for each row of a table (.csv, .tsv, .jsonl,
     .xlsx, .parquet), which is written with the columns prediction and probability. A blank line has
-    a blank prediction. So does a line that cannot be read: it is reported, and the exit status is
-    1."""
+    a blank prediction. So does a line that cannot be read, or that has another number of features
+    than the training sources: it is reported, and the exit status is 1."""
 
     run: tyro.conf.Positional[Path]
     """Run folder."""
@@ -81,7 +81,7 @@ class Options:
 
 
 def run(arguments: list[str]) -> int:
-    """Classify lines or rows in their order; return 1 if a source should be numbers and is not."""
+    """Classify lines or rows in their order; return 1 if a source cannot be read."""
     options = parse(Options, arguments, "regard classify")
     check_different([options.file], options.output, options.trace)
     if options.follow and (options.tint or options.output):
@@ -97,15 +97,16 @@ def run(arguments: list[str]) -> int:
     counted = None if options.tint else options.output
     with counting_outputs("classified", counted) as on_finished:
         faults = classification.classify(part, options, on_finished)
-    faults.warn(classification.classifier.data.max_length, classification.table)
+    classifier = classification.classifier
+    faults.warn(classifier.data.max_length, classifier.source_form, classification.table)
     return 1 if faults.num_refused else 0
 
 
 def _run_on_cluster(options: Options) -> int:
-    """Classify chunks of the input on a Ray cluster; return 1 if a source should be numbers and is
-    not."""
+    """Classify chunks of the input on a Ray cluster; return 1 if a source cannot be read."""
     from regard.cli.table_rows import ROWS_AT_A_TIME, table_items
     from regard.tasks.arguments import sections_of
+    from regard.tasks.classification.inputs import InputsAndTargets, source_form_of
 
     if options.tint:
         raise UserError("--tint prints coloured sources: leave out --cluster")
@@ -123,7 +124,8 @@ def _run_on_cluster(options: Options) -> int:
     else:
         values = cluster.of_items(ClassificationJob(options), table_items(table), ROWS_AT_A_TIME)
     faults = PredictionFaults.of(values)
-    faults.warn(data.max_length, table)
+    form = source_form_of(InputsAndTargets.load(RunFolder(options.run), data).reader, data)
+    faults.warn(data.max_length, form, table)
     return 1 if faults.num_refused else 0
 
 
@@ -224,7 +226,9 @@ class Classification:
             traces = opened(files, options.trace)
             for chunk in source.available(source.lines, 1 if options.follow else LINES_AT_A_TIME):
                 attention = options.tint or traces is not None
-                predictions, errors = _classified(self.classifier, chunk, attention)
+                form = self.classifier.source_form
+                sources = faults.fitting(form, enumerate(chunk, number + 1))
+                predictions, errors = _classified(self.classifier, sources, attention)
                 for place, error in errors.items():
                     faults.add_error(f"{name}, line {number + place + 1}: {error}")
                 for prediction in predictions:
@@ -238,7 +242,7 @@ class Classification:
                 output.flush()
                 on_finished(len(predictions))
                 if options.follow:
-                    faults.warn(self.classifier.data.max_length)
+                    faults.warn(self.classifier.data.max_length, form)
                     faults.clear()
         return faults
 
@@ -248,15 +252,14 @@ def _classified(
 ) -> tuple[list[Prediction], dict[int, str]]:
     """Return the predictions, blank for lines that cannot be read, and the errors of these lines by
     their indices."""
-    from regard.tasks.classification.inputs import SourceError
+    from regard.tasks.source_form import SourceError
 
-    lines = list(lines)
     errors: dict[int, str] = {}
     while True:
         try:
             return classifier.classify(lines, attention=attention), errors
         except SourceError as error:
-            errors[error.place] = str(error)
+            errors[error.place] = error.reason
             lines[error.place] = ""
 
 

@@ -54,7 +54,9 @@ def classify_table(
         added = _columns(classifier, all_labels=output.probabilities)
         writer = open_wider_table(files, table, output.path, added, output.part)
         for chunk, sources in row_chunks(table, rows):
-            predictions, errors = classified(sources, traces is not None)
+            lines = zip((row.line for row in chunk), sources, strict=True)
+            fitting = faults.fitting(classifier.source_form, lines)
+            predictions, errors = classified(fitting, traces is not None)
             for place, error in errors.items():
                 faults.add_error(f"{table.path}, line {chunk[place].line}: {error}")
             for row, source, prediction in zip(chunk, sources, predictions, strict=True):

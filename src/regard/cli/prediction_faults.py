@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from regard.cli.lines import MOSTLY, warn_of_long, warn_of_problems
+from regard.cli.lines import MOSTLY, warn_of_long
 from regard.cli.output import warn
 from regard.cli.source_faults import SourceFaults
 
 if TYPE_CHECKING:
     from regard.data.files.source_table import SourceTable
     from regard.tasks.classification.model import ClassificationModel, Prediction
+    from regard.tasks.source_form import SourceForm
 
 
 @dataclass
@@ -34,13 +35,11 @@ class PredictionFaults(SourceFaults):
         if prediction.unknown > MOSTLY:
             self.unknown.add(line, classifier.unknown_in(prediction.source))
 
-    def warn(self, max_length: int, table: SourceTable | None = None) -> None:
+    def warn(self, max_length: int, form: SourceForm, table: SourceTable | None = None) -> None:
         """Report the faults. Sources have at most `max_length` tokens."""
         for error in self.errors:
             warn(error)
-        if table is not None:
-            self.rows.warn(table)
-        warn_of_problems(self.broken)
+        self.warn_of_form(form, table)
         warn_of_long(self.long, max_length, "the tokens after that were not read")
         self.unknown.warn()
 

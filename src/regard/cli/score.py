@@ -16,14 +16,19 @@ from regard.cli.lines import check_different, chunks, opened, warn_of_refused
 from regard.cli.options import Device, Runs, parse
 from regard.cli.output import warn
 from regard.cli.progress import OnFinished, counting_outputs
+from regard.cli.source_faults import FormFaults
+from regard.config import DataConfig
 from regard.data.examples import Pair
 from regard.data.files.lines import LeftOut, LineProblem
+from regard.files import resolved
 from regard.memory_policy import pause_collection
-from regard.runs.ensemble import all_members
+from regard.runs.ensemble import all_members, members_of
 from regard.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from regard.bulk.parts import Items, Part
+    from regard.data.files.tables import TableSettings
+    from regard.tasks.source_form import SourceForm
     from regard.tasks.translation.model import TranslationModel
 
 PAIRS_AT_A_TIME = 1024
@@ -38,13 +43,14 @@ HELP_EXAMPLES = (
 @dataclass(frozen=True)
 class Options:
     """Print the log probability (natural logarithm) of each target, one pair per line. A pair with
-    more than 5,000 tokens on a side (or search.max_source of the run) has the score nan; then the
-    exit status is 1."""
+    more than 5,000 tokens on a side (or search.max_source of the run), or with another number of
+    features than the training sources, has the score nan; then the exit status is 1."""
 
     run: tyro.conf.Positional[Path]
     """Run folder."""
     pairs: tyro.conf.Positional[Path]
-    """Pairs: a file with source TAB target on each line, or the file of the sources."""
+    """Pairs: a file with source TAB target on each line (of a run with features, its columns in
+    training), or the file of the sources."""
     target_path: Path | None = None
     """File of the targets, if the pairs are in two files."""
     ensemble: Runs = ()
@@ -60,12 +66,15 @@ class Options:
 
 
 def run(arguments: list[str]) -> int:
-    """Score given targets; return 1 if a pair is too long."""
+    """Score given targets; return 1 if a pair has no score."""
     options = parse(Options, arguments, "regard score")
     inputs = [str(path) for path in (options.pairs, options.target_path) if path is not None]
     check_different(inputs, options.output, options.trace)
     check_bulk(options.bulk, inputs, options.output)
     with pause_collection():
+        from regard.tasks.arguments import sections_of
+        from regard.tasks.source_form import SourceForm
+        from regard.tasks.translation.encoding import Tokenizers
         from regard.tasks.translation.limits import limit_of_scored
 
     runs = all_members((options.run, *options.ensemble))
@@ -80,8 +89,10 @@ def run(arguments: list[str]) -> int:
             faults = scoring.score(part, options, on_finished)
     experiments = [RunFolder(path).experiment() for path in runs]
     limit = limit_of_scored(experiments[0].search, [each.model for each in experiments])
-    faults.warn(limit.tokens)
-    return 1 if faults.refused else 0
+    data, _ = sections_of(experiments[0], DataConfig, str(runs[0]))
+    source_form = SourceForm(data.feature_columns or (), Tokenizers.load(RunFolder(runs[0])).source)
+    faults.warn(limit.tokens, source_form)
+    return 1 if faults.refused or faults.form.unfit else 0
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,21 @@ class ScoreJob:
         from regard.bulk.parts import Items
         from regard.data.text.parallel import each_line
 
-        return Items(lambda: each_line(self.options.pairs, self.options.target_path))
+        options, settings = self.options, self._settings()
+        return Items(lambda: each_line(options.pairs, options.target_path, settings))
+
+    def _settings(self) -> TableSettings | None:
+        """Return the columns of the pairs: those of the training if the run reads features, so that
+        a source has them; otherwise None for source TAB target."""
+        from regard.tasks.evaluation import EvaluationOptions
+
+        folder = RunFolder(members_of(self.options.run)[0])
+        data = folder.experiment().data
+        if getattr(data, "feature_columns", None) is None:
+            return None
+        path = self.options.pairs
+        is_held_out = resolved(path) in map(resolved, (folder.dev, folder.test))
+        return EvaluationOptions(held_out=is_held_out).table_settings(data, path)
 
     def open(self) -> Scoring:
         """Load the model."""
@@ -115,13 +140,15 @@ class ScoreFaults:
     """Lines that are no pairs, without their texts."""
     refused: list[int] = field(default_factory=list)
     """Lines of pairs that are too long."""
+    form: FormFaults = field(default_factory=FormFaults)
     num_pairs: int = 0
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ScoreFaults:
         """Return the faults of a dictionary that `asdict` returned."""
         problems = [LineProblem(**problem) for problem in values["problems"]]
-        return cls(**{**values, "problems": problems})
+        form = FormFaults.of(values["form"])
+        return cls(**{**values, "problems": problems, "form": form})
 
     @property
     def left_out(self) -> LeftOut:
@@ -131,8 +158,9 @@ class ScoreFaults:
             left_out.add(problem)
         return left_out
 
-    def warn(self, longest: int) -> None:
+    def warn(self, longest: int, form: SourceForm) -> None:
         """Report the lines. Sides of pairs have at most `longest` tokens."""
+        self.form.warn(form, "no score")
         for sentence in self.left_out.summary():
             warn(sentence)
         warn_of_refused(
@@ -172,13 +200,19 @@ class Scoring:
                 if not faults.num_pairs:
                     raise no_pairs((options.pairs, options.target_path), faults.left_out)
             for pairs in chunks(lines, PAIRS_AT_A_TIME):
+                form = self.translator.source_form
+                is_fitting = [faults.form.add(pair.line, pair.source, form) for pair in pairs]
                 scored = self.translator.score(
-                    [(pair.source, pair.target) for pair in pairs], attention=bool(options.trace)
+                    [
+                        (pair.source if fits else "", pair.target)
+                        for pair, fits in zip(pairs, is_fitting, strict=True)
+                    ],
+                    attention=bool(options.trace),
                 )
                 for pair, target in zip(pairs, scored, strict=True):
                     if target.is_refused:
                         faults.refused.append(pair.line)
-                    print(f"{target.score:.4f}\t{target.source}\t{target.text}", file=output)
+                    print(f"{target.score:.4f}\t{pair.source}\t{pair.target}", file=output)
                     if options.verbose and target.trace:
                         for step in target.trace.steps:
                             print(f"    {step.log_probability:9.4f}  {step.token}", file=output)

@@ -2,15 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from regard.cli.lines import UnknownWords
+from regard.cli.lines import UnknownWords, warn_of_problems
+from regard.cli.output import warn
 from regard.cli.table_rows import RowFaults
-from regard.data.files.lines import LineProblem
+from regard.data.files.lines import LineProblem, numbers_of
+from regard.files import shorten_name
+
+if TYPE_CHECKING:
+    from regard.data.files.source_table import SourceTable
+    from regard.tasks.source_form import SourceForm
+
+KINDS_SHOWN = 5
+"""Number of different problems of sources that are reported."""
+VALUES_SHOWN = 20
+"""Number of known values of features in a message."""
 
 Faults = TypeVar("Faults", bound="SourceFaults")
+
+
+@dataclass
+class FormFaults:
+    """Sources that do not have the form of the training sources, by the numbers of their lines."""
+
+    unfit: dict[str, list[int]] = field(default_factory=dict)
+    """Lines by the problem of their source."""
+    unknown: UnknownWords = field(default_factory=UnknownWords)
+    """Lines with unknown values of features, and these values."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> FormFaults:
+        """Return the faults of a dictionary that `asdict` returned."""
+        return cls(values["unfit"], UnknownWords(**values["unknown"]))
+
+    def add(self, number: int, source: str, form: SourceForm) -> bool:
+        """Add a line if its source has another form, or unknown values of features. Return whether
+        it has the form of the training sources."""
+        if problem := form.problem_of_line(source):
+            self.unfit.setdefault(problem, []).append(number)
+            return False
+        if values := form.unknown_values(source):
+            self.unknown.add(number, values)
+        return True
+
+    def warn(self, form: SourceForm, outcome: str) -> None:
+        """Report the lines, with the outcome of those that have another form."""
+        for problem, lines in islice(self.unfit.items(), KINDS_SHOWN):
+            warn(f"{_have(lines)} {problem}; {outcome}")
+        rest = [number for lines in [*self.unfit.values()][KINDS_SHOWN:] for number in lines]
+        if rest:
+            warn(f"{_have(sorted(rest))} other numbers of features; {outcome}")
+        if self.unknown.lines:
+            known = list(form.known_values)
+            more = f" and {len(known) - VALUES_SHOWN} more" if len(known) > VALUES_SHOWN else ""
+            warn(
+                f"{_have(self.unknown.lines)} values of features that are not in the vocabulary: "
+                f"{', '.join(map(shorten_name, self.unknown.words))}; "
+                f"known: {', '.join(known[:VALUES_SHOWN])}{more}"
+            )
+
+    def clear(self) -> None:
+        """Forget the lines."""
+        self.unfit.clear()
+        self.unknown.clear()
+
+
+def _have(lines: Sequence[int]) -> str:
+    """Return line numbers as the beginning of a sentence."""
+    return f"{numbers_of(lines)} {'has' if len(lines) == 1 else 'have'}"
 
 
 @dataclass
@@ -23,6 +86,7 @@ class SourceFaults:
     long: list[int] = field(default_factory=list)
     """Lines of sources that are longer than in training."""
     unknown: UnknownWords = field(default_factory=UnknownWords)
+    form: FormFaults = field(default_factory=FormFaults)
     rows: RowFaults = field(default_factory=RowFaults)
     num_refused: int = 0
 
@@ -32,6 +96,7 @@ class SourceFaults:
         records = {
             "broken": [LineProblem(**problem) for problem in values["broken"]],
             "unknown": UnknownWords(**values["unknown"]),
+            "form": FormFaults.of(values["form"]),
             "rows": RowFaults(**values["rows"]),
         }
         return cls(**{**values, **records})
@@ -40,8 +105,27 @@ class SourceFaults:
         """Add a line that could not be read as it is, without its text."""
         self.broken.append(replace(problem, text=""))
 
+    def fitting(self, form: SourceForm, lines: Iterable[tuple[int, str]]) -> list[str]:
+        """Return the sources of numbered lines, with blank sources in place of those that do not
+        have the form of the training sources."""
+        sources = []
+        for number, source in lines:
+            is_fitting = self.form.add(number, source, form)
+            self.num_refused += not is_fitting
+            sources.append(source if is_fitting else "")
+        return sources
+
+    def warn_of_form(self, form: SourceForm, table: SourceTable | None) -> None:
+        """Report rows of a table, lines that could not be read, and lines that do not have the form
+        of the training sources."""
+        if table is not None:
+            self.rows.warn(table)
+        self.form.warn(form, "no output")
+        warn_of_problems(self.broken)
+
     def clear(self) -> None:
         """Forget the faults that are reported, apart from the number of refused sources."""
         self.broken.clear()
         self.long.clear()
         self.unknown.clear()
+        self.form.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -48,8 +48,9 @@ HELP_EXAMPLES = (
 @dataclass(frozen=True)
 class Options:
     """Translate each line, or each row of a table (.csv, .jsonl, .xlsx, .parquet, and .tsv if its
-    first row names the source column). A blank line has a blank translation. So does a line of more
-    tokens than --max-source; then the exit status is 1. Search options default to the run's
+    first row names the source column). A blank line has a blank translation. So do a line of more
+    tokens than --max-source and a line with another number of features than the training sources,
+    which are listed; then the exit status is 1. Search options default to the run's
     recipe."""
 
     run: tyro.conf.Positional[Path]
@@ -94,7 +95,7 @@ class Options:
 
 
 def run(arguments: list[str]) -> int:
-    """Translate lines in their order; return 1 if a line is too long."""
+    """Translate lines in their order; return 1 if a line has no output."""
     options = parse(Options, arguments, "regard translate")
     check_different([options.file], options.output, options.alignments, options.trace)
     if options.follow and (options.nbest > 1 or options.verbose or options.output):
@@ -115,10 +116,12 @@ def run(arguments: list[str]) -> int:
 
 
 def _run_on_cluster(options: Options) -> int:
-    """Translate chunks of the input on a Ray cluster; return 1 if a line is too long."""
+    """Translate chunks of the input on a Ray cluster; return 1 if a line has no output."""
     from regard.cli.table_rows import ROWS_AT_A_TIME, table_items
     from regard.cli.translate_table import find_table
     from regard.tasks.arguments import sections_of
+    from regard.tasks.source_form import SourceForm
+    from regard.tasks.translation.encoding import Tokenizers
     from regard.tasks.translation.limits import limit_of_sources
 
     runs = all_members((options.run, *options.ensemble))
@@ -143,7 +146,9 @@ def _run_on_cluster(options: Options) -> int:
         values = cluster.of_items(TranslationJob(options), table_items(table), ROWS_AT_A_TIME)
     faults = TranslationFaults.of(values)
     limit = limit_of_sources(options.search, data, [each.model for each in experiments])
-    faults.warn(data.max_length, limit, table)
+    tokenizers = Tokenizers.load(RunFolder(runs[0]))
+    form = SourceForm(data.feature_columns or (), tokenizers.source)
+    faults.warn(data.max_length, limit, form, table)
     return 1 if faults.num_refused else 0
 
 
@@ -219,8 +224,9 @@ class Translation:
                 chunks = self._row_chunks(part)
             output = TranslationOutput.open(options, self.translator, self.table, files, part)
             for chunk in chunks:
+                form = self.translator.source_form
                 translations = self.translator.translate(
-                    [source.text for source in chunk],
+                    faults.fitting(form, ((source.line, source.text) for source in chunk)),
                     search=options.search,
                     num_best=options.nbest,
                     attention=attention,
@@ -240,8 +246,9 @@ class Translation:
 
     def warn(self, faults: TranslationFaults) -> None:
         """Report faults of the input."""
-        limit = self.translator.source_limit(self.options.search)
-        faults.warn(self.translator.data.max_length, limit, self.table)
+        translator = self.translator
+        limit = translator.source_limit(self.options.search)
+        faults.warn(translator.data.max_length, limit, translator.source_form, self.table)
 
     def _line_chunks(
         self, files: ExitStack, faults: TranslationFaults, part: Part | None
@@ -257,10 +264,8 @@ class Translation:
             part=part,
         )
         number = 0 if part is None else part.first_line - 1
-        lines: Iterable[str] = source.lines
-        if not self.translator.data.feature_columns:
-            lines = faults.noting_tabs(lines, number + 1)
-        for chunk in source.available(lines, 1 if options.follow else LINES_AT_A_TIME):
+        size = 1 if options.follow else LINES_AT_A_TIME
+        for chunk in source.available(source.lines, size):
             yield [_Source(line, text) for line, text in enumerate(chunk, number + 1)]
             number += len(chunk)
 

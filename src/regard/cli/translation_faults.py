@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regard.cli.lines import (
     MOSTLY,
     warn_of_long,
-    warn_of_problems,
     warn_of_refused,
 )
-from regard.cli.output import warn
 from regard.cli.source_faults import SourceFaults
 
 if TYPE_CHECKING:
     from regard.data.files.source_table import SourceTable
     from regard.tasks.generation import GeneratedText
+    from regard.tasks.source_form import SourceForm
     from regard.tasks.translation.limits import LengthLimit
     from regard.tasks.translation.model import TranslationModel
 
@@ -27,8 +25,6 @@ class TranslationFaults(SourceFaults):
     """Faults of an input or of a part of it, by the numbers of their lines, from 1. As a dictionary
     they can be merged with those of other parts."""
 
-    tabs: list[int] = field(default_factory=list)
-    """First line of each part that has a tab."""
     refused: list[int] = field(default_factory=list)
 
     def add(self, number: int, translation: GeneratedText, translator: TranslationModel) -> None:
@@ -42,26 +38,12 @@ class TranslationFaults(SourceFaults):
         if translation.unknown > MOSTLY:
             self.unknown.add(number, translator.unknown_in(translation.source))
 
-    def noting_tabs(self, lines: Iterable[str], first: int) -> Iterator[str]:
-        """Yield lines, the first of which has this number, and note the first one with a tab."""
-        noted = False
-        for number, line in enumerate(lines, first):
-            if "\t" in line and not noted:
-                self.tabs.append(number)
-                noted = True
-            yield line
-
-    def warn(self, max_length: int, limit: LengthLimit, table: SourceTable | None) -> None:
+    def warn(
+        self, max_length: int, limit: LengthLimit, form: SourceForm, table: SourceTable | None
+    ) -> None:
         """Report the faults. Sources have at most `max_length` tokens in training, and at most
         those of the limit in decoding."""
-        if table is not None:
-            self.rows.warn(table)
-        if self.tabs:
-            warn(
-                f"line {self.tabs[0]} has a tab, but each line is one source: give a file of "
-                "sources alone, such as the output of `cut -f 1`"
-            )
-        warn_of_problems(self.broken)
+        self.warn_of_form(form, table)
         warn_of_long(
             self.long,
             max_length,
@@ -76,5 +58,4 @@ class TranslationFaults(SourceFaults):
 
     def clear(self) -> None:
         super().clear()
-        self.tabs.clear()
         self.refused.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,12 @@ from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.results import key_of, saved_evaluations
 from regard.tasks.all_tasks import task_of
+from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.evaluation import Evaluation, EvaluationOptions
+from regard.tasks.source_form import SourceForm
 
+PROBLEMS_SHOWN = 5
+"""Number of different problems of sources that are reported."""
 MAX_TRAINING_FILE = 20_000_000
 """Size in bytes of a training file above which it is not searched for the evaluated pairs."""
 
@@ -76,9 +80,30 @@ def evaluate(
     *,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
-    """Score a model on pairs. By default it searches as its recipe says."""
+    """Score a model on pairs. By default it searches as its recipe says. Pairs whose sources do not
+    have the form of the training sources are left out and listed."""
     options = options or EvaluationOptions(search=model.experiment.search)
-    return task_of(model.data).evaluate(model, pairs, options, on_progress)
+    left_out = list[str]()
+    if not isinstance(model, CaptionModel):
+        pairs, left_out = _fitting(model.source_form, pairs)
+    evaluation = task_of(model.data).evaluate(model, pairs, options, on_progress)
+    return replace(evaluation, left_out=(*left_out, *evaluation.left_out))
+
+
+def _fitting(form: SourceForm, pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
+    """Return the pairs whose sources have the form of the training sources, and a line for each
+    problem of the others. UserError if there are no others."""
+    fitting, problems = list[Pair](), dict[str, list[Pair]]()
+    for pair in pairs:
+        problem = form.problem(pair.source)
+        (problems.setdefault(problem, []) if problem else fitting).append(pair)
+    lines = [
+        f"left out {len(others):,} of {len(pairs):,} pairs: {others[0].place} has {problem}"
+        for problem, others in problems.items()
+    ]
+    if pairs and not fitting:
+        raise UserError(lines[0])
+    return fitting, lines[:PROBLEMS_SHOWN]
 
 
 def save(folder: RunFolder, evaluation: Evaluation, data: Path, device: str = "auto") -> None:

@@ -17,6 +17,14 @@ ERROR = {
     "required": ["error"],
     "additionalProperties": False,
 }
+UNREAD = {
+    "type": "object",
+    "description": "Result of a text that does not have the form of the training sources. If no "
+    "text has it, the status is 422.",
+    "properties": {"error": {"type": "string", "description": "One line: what to correct."}},
+    "required": ["error"],
+    "additionalProperties": False,
+}
 SEQUENCE = {
     "type": "object",
     "properties": {
@@ -61,7 +69,7 @@ ERRORS = {
     408: "The body did not arrive in time.",
     413: "The body is too large.",
     415: "The content type is not supported.",
-    422: "A field is unknown, missing or outside its range, or a text cannot be read.",
+    422: "A field is unknown, missing or outside its range, or no text can be read.",
     429: "The queue is full. Retry-After has a number of seconds.",
     500: "The service or a model failed; its log has the reason.",
     503: "The service is not ready, is shutting down, or did not answer in time.",
@@ -204,7 +212,7 @@ def _results_schema(verb: Verb) -> Schema:
     }
     return {
         "type": "object",
-        "properties": {"results": {"type": "array", "items": result}},
+        "properties": {"results": {"type": "array", "items": {"anyOf": [result, UNREAD]}}},
         "required": ["results"],
         "additionalProperties": False,
     }

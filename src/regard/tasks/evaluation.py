@@ -61,8 +61,7 @@ class EvaluationOptions:
         the training, and so is the format of the file that was trained on; the format of another
         file is recognised. None for held-out pairs."""
         if self.held_out:
-            features = getattr(data, "feature_columns", None)
-            return None if features is None else held_out_settings(len(features))
+            return held_out_settings_of(data)
         typed = {name: getattr(self, name) for name in FORMAT}
         typed |= {
             f"{side}_columns": columns(getattr(self, f"{side}_column"))
@@ -70,6 +69,12 @@ class EvaluationOptions:
         }
         changed = {name: value for name, value in typed.items() if value is not None}
         return replace(settings_for(path, data), **changed)
+
+
+def held_out_settings_of(data: Data) -> TableSettings | None:
+    """Return the columns of the held-out pairs of a run; None for source TAB target."""
+    features = getattr(data, "feature_columns", None)
+    return None if features is None else held_out_settings(len(features))
 
 
 def held_out_settings(num_features: int) -> TableSettings:

@@ -100,11 +100,11 @@ class SourceTable:
                 yield row
 
     def source_of(self, row: Row) -> str:
-        """Return the source of a row on one line, with its features; blank if the row is too
-        short."""
-        columns = (self.source, *self.features)
-        if len(row.cells) <= max(columns) or not row.cells[self.source].strip():
+        """Return the source of a row on one line, with the features that the row has; blank without
+        a source."""
+        if len(row.cells) <= self.source or not row.cells[self.source].strip():
             return ""
+        columns = [each for each in (self.source, *self.features) if each < len(row.cells)]
         return "\t".join(re.sub(r"\s+", " ", row.cells[column]).strip() for column in columns)
 
 

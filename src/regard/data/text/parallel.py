@@ -87,6 +87,7 @@ def _items(
             for line in lines:
                 yield from _read(line, str(path))
             return
+        has_features = settings is not None and bool(settings.feature_columns)
         with open_bytes(target_path) as target_file:
             target_encoding = _encoding(target_path, settings)
             target_lines = decoded(target_file, target_path, encoding=target_encoding)
@@ -98,7 +99,7 @@ def _items(
                 for line, name in zip((source, target), paths, strict=True):
                     if line.is_marked:
                         yield LineProblem(name, line.number, "byte-order mark", line.text)
-                yield _couple(source, target, paths)
+                yield _couple(source, target, paths, has_features=has_features)
 
 
 @dataclass(frozen=True)
@@ -263,7 +264,9 @@ def _columns(line: Line, path: str) -> Pair | LineProblem:
     return Pair(source, target, line.number, path)
 
 
-def _couple(source: Line, target: Line, paths: tuple[str, str]) -> Pair | LineProblem:
+def _couple(
+    source: Line, target: Line, paths: tuple[str, str], *, has_features: bool
+) -> Pair | LineProblem:
     for line, path in zip((source, target), paths, strict=True):
         if line.fault:
             return LineProblem(path, line.number, line.fault, line.text)
@@ -271,6 +274,8 @@ def _couple(source: Line, target: Line, paths: tuple[str, str]) -> Pair | LinePr
             return LineProblem(path, line.number, "blank", line.text)
     # A tab inside a text would be a third column in the files of a run.
     text, target_text = (line.text.replace("\t", " ").strip() for line in (source, target))
+    if has_features:
+        text = source.text
     return Pair(text, target_text, source.number, paths[0])
 
 

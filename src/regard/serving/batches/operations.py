@@ -29,7 +29,8 @@ class Operation(Protocol):
     """A verb of a loaded model. One thread at a time calls it."""
 
     def lengths(self, items: Sequence[Any]) -> list[int]:
-        """Return the number of source tokens of each text, pair or image."""
+        """Return the number of source tokens of each text, pair or image. UserError for one that
+        does not have the form of the training sources."""
 
     def run(self, items: Sequence[Any], settings: Settings) -> Sequence[Result]:
         """Return a result for each text, pair or image. An error that is raised belongs to one of
@@ -106,6 +107,7 @@ class Classify:
     max_numbers: int
 
     def lengths(self, items: Sequence[str]) -> list[int]:
+        self.model.source_form.check("", items)
         filled = [text for text in items if text.strip()]
         lengths = iter(map(len, self.model.inputs.reader.encode(filled)))
         return [next(lengths) if text.strip() else 0 for text in items]
@@ -184,6 +186,7 @@ def operations_of(model: Model, max_numbers: int) -> Mapping[str, Operation]:
 
 
 def _source_lengths(model: TranslationModel, texts: Sequence[str]) -> list[int]:
+    model.source_form.check("", texts)
     filled = [text for text in texts if text.strip()]
     lengths = iter(map(len, model.tokenizers.source.encode_batch(filled)))
     return [next(lengths) if text.strip() else 0 for text in texts]

@@ -12,6 +12,7 @@ model never waits for requests, and its batches grow with the load.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -211,23 +212,26 @@ class Worker:
 
 
 def _entries(job: Job, operation: Operation) -> list[_Entry]:
-    """Return the entries of a job. Empty if a text cannot be read; then the job has the error."""
+    """Return the entries of a job. A text that cannot be read has its error as its result, unless
+    all have; then, and for another error, the job has the first error."""
     try:
         lengths = operation.lengths(job.items)
+        return [_Entry(job, index, length) for index, length in enumerate(lengths)]
     except Exception as error:  # noqa: BLE001 - the response reports it
-        job.fail(_first_error(job, operation) or error)
-        return []
-    return [_Entry(job, index, length) for index, length in enumerate(lengths)]
-
-
-def _first_error(job: Job, operation: Operation) -> Exception | None:
-    """Return the error of the first text that cannot be read, with its place."""
+        first: Exception = error
+    entries, errors = list[_Entry](), dict[int, Exception]()
     for index, item in enumerate(job.items):
         try:
-            operation.lengths([item])
-        except Exception as error:  # noqa: BLE001 - the response reports it
-            return _placed(error, job, index)
-    return None
+            entries.append(_Entry(job, index, operation.lengths([item])[0]))
+        except Exception as failure:  # noqa: BLE001 - the response reports it
+            errors[index] = _placed(failure, job, index)
+    first = next(iter(errors.values()), first)
+    if not entries or not all(isinstance(each, RequestError) for each in errors.values()):
+        job.fail(first)
+        return []
+    for index, problem in errors.items():
+        job.add(index, json.dumps({"error": str(problem)}, ensure_ascii=False))
+    return entries
 
 
 def _batches(entries: Iterable[_Entry], limits: Limits) -> Iterator[list[_Entry]]:

@@ -21,17 +21,10 @@ from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.names import TokenizerKind
 from regard.runs.folder import RunFolder
+from regard.tasks.source_form import SourceError, SourceForm
 
 Parsed = TypeVar("Parsed")
 Part = TypeVar("Part", list[int], tuple[str, ...], tuple[int, ...])
-
-
-class SourceError(UserError):
-    """A source cannot be read. `place` is its index among the sources, from 0."""
-
-    def __init__(self, reason: str, place: int) -> None:
-        super().__init__(reason)
-        self.place = place
 
 
 @contextmanager
@@ -41,7 +34,7 @@ def placed(pairs: Sequence[Pair]) -> Iterator[None]:
         yield
     except SourceError as error:
         pair = pairs[error.place]
-        raise UserError(f"{pair.place}: {error}{header_hint(pair)}") from error
+        raise UserError(f"{pair.place}: {error.reason}{header_hint(pair)}") from error
 
 
 def _parse_all(parse: Callable[[str], Parsed], texts: Iterable[str]) -> list[Parsed]:
@@ -138,6 +131,12 @@ class SeriesInputs:
 
 
 Inputs = TextInputs | ItemInputs | SeriesInputs
+
+
+def source_form_of(reader: Inputs, config: ClassificationDataConfig) -> SourceForm:
+    """Return the form of the sources of a run."""
+    tokenizer = reader.tokenizer if isinstance(reader, TextInputs) else None
+    return SourceForm(config.feature_columns or (), tokenizer)
 
 
 @dataclass(frozen=True)

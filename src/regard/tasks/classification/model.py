@@ -27,12 +27,13 @@ from regard.tasks.arguments import check_texts, sections_of
 from regard.tasks.classification.inputs import (
     InputsAndTargets,
     SeriesInputs,
-    SourceError,
     TextInputs,
+    source_form_of,
 )
 from regard.tasks.display import describe_model, describe_result
 from regard.tasks.feature_maps import text_feature_maps
 from regard.tasks.gradients import prediction_gradients
+from regard.tasks.source_form import SourceError
 from regard.tasks.tracing import TOP, LazyTrace, as_map, by_sentence
 from regard.trace import AttentionMap, Step, Trace, of_kind
 from regard.viewing.feature_maps import FeatureMaps
@@ -153,6 +154,7 @@ class ClassificationModel:
         """Whether the classification head attends to the source."""
         self.inputs = inputs
         self.model = model
+        self.source_form = source_form_of(inputs.reader, self.data)
 
     @classmethod
     def load(cls, run: str | Path, *, device: str = "auto") -> ClassificationModel:
@@ -198,16 +200,18 @@ class ClassificationModel:
         """Classify one source or several sources. A blank source has a blank prediction.
 
         Sources are sorted by length, classified in batches and returned in their order.
-        `attention=False` is faster. SourceError for a source that should be numbers and is not."""
+        `attention=False` is faster. SourceError, which is a ValueError, for a source that should be
+        numbers and is not, or has another number of features than the training sources."""
         if isinstance(source, str):
             return self.classify([source], attention=attention)[0]
         texts = check_texts("source", source)
+        self.source_form.check("source", texts)
         results = [Prediction(text, "") for text in texts]
         filled = [number for number, text in enumerate(texts) if text.strip()]
         try:
             encoded = self.inputs.reader.encode([texts[number] for number in filled])
         except SourceError as error:
-            raise SourceError(str(error), filled[error.place]) from error
+            raise SourceError(error.reason, filled[error.place], "source") from error
         order = sorted(range(len(filled)), key=lambda place: len(encoded[place]))
         for first in range(0, len(order), SOURCES_AT_A_TIME):
             places = order[first : first + SOURCES_AT_A_TIME]

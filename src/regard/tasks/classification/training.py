@@ -31,6 +31,7 @@ from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.classification.teachers import load_teacher
 from regard.tasks.objectives import distillation_of
 from regard.tasks.setup import NUM_EXAMPLES, TrainingSetup
+from regard.tasks.source_form import SourceForm
 from regard.tasks.teachers import teachers_of
 from regard.tasks.validation import metric_named
 from regard.training.distillation import Teachers
@@ -161,6 +162,7 @@ def _validation(
 
     def validate(model: nn.Module) -> Validation:
         classifier = ClassificationModel(experiment, inputs, cast(HeadModel, model))
+        classifier.source_form = SourceForm()  # held-out sources are not rejected
         predictions = classifier.classify(processes.share(texts), attention=False)
         outputs = processes.gathered([prediction.text for prediction in predictions])
         score = metric.compute(outputs, references)

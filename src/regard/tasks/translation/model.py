@@ -30,6 +30,7 @@ from regard.search import Limits
 from regard.tasks.arguments import check_pairs, check_texts, search_of, sections_of
 from regard.tasks.display import describe_model
 from regard.tasks.generation import GeneratedText, Searcher, forbidden_tokens, generated_texts
+from regard.tasks.source_form import SourceForm
 from regard.tasks.tracing import LazyTrace, Output, TextSources, Tracer
 from regard.tasks.translation.encoding import EncodedSource, PairEncoder, Tokenizers
 from regard.tasks.translation.limits import LengthLimit, limit_of_scored, limit_of_sources
@@ -64,6 +65,7 @@ class TranslationModel:
         self._members = [config, *others]
         self._searcher = Searcher(model)
         self._encoder = PairEncoder(data, config, tokenizers)
+        self.source_form = SourceForm(data.feature_columns or (), tokenizers.source)
         sources = TextSources(tokenizers.source, data.source_language)
         self._tracer = Tracer(sources, tokenizers.target, data.target_language, model)
 
@@ -129,14 +131,16 @@ class TranslationModel:
 
         Texts are sorted by length, decoded in batches and returned in their order; a translation
         does not depend on the other texts. `attention=False` is faster. A text of more tokens than
-        the `source_limit` has a blank translation with `is_refused`. UserError if the model cannot
-        do the search."""
+        the `source_limit` has a blank translation with `is_refused`. SourceError, which is a
+        ValueError, for a text that has another number of features than the training sources, or
+        words in pieces. UserError if the model cannot do the search."""
         if isinstance(text, str):
             return self.translate(
                 [text], search=search, beam=beam, num_best=num_best, attention=attention
             )[0]
         search = search_of(self.experiment, search, beam, num_best)
         texts = check_texts("text", text)
+        self.source_form.check("text", texts)
         self._check(search)
         replacement = None
         if search.unknown_replacement:
@@ -241,8 +245,9 @@ class TranslationModel:
         Pairs are scored in batches of similar lengths. `attention=False` omits the maps from the
         traces: that is faster and allows far longer texts. The score is NaN, and there is no trace,
         if the source is blank or the target has no tokens, and if a side has more tokens than the
-        `scored_limit`. Then `is_refused` is true too."""
+        `scored_limit`. Then `is_refused` is true too. SourceError as in `translate`."""
         pairs = check_pairs(pairs)
+        self.source_form.check("pairs", [source for source, _ in pairs])
         sources = self._encoder.sources([source for source, _ in pairs])
         targets = self._encoder.targets([target for _, target in pairs], sources)
         longest = self.scored_limit.tokens

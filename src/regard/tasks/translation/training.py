@@ -35,6 +35,7 @@ from regard.tasks.checks import Finding, gleu_findings, pair_findings, reward_fi
 from regard.tasks.generation import GeneratedText
 from regard.tasks.objectives import gleu, objective_of, sampler_of
 from regard.tasks.setup import TrainingSetup
+from regard.tasks.source_form import SourceForm
 from regard.tasks.teachers import teachers_of
 from regard.tasks.translation import preparation
 from regard.tasks.translation.embeddings import (
@@ -212,6 +213,7 @@ def _validation(
 
     def decode(model: nn.Module) -> Sequence[GeneratedText]:
         translator = TranslationModel(experiment, tokenizers, cast(Seq2Seq, model))
+        translator.source_form = SourceForm()  # held-out sources are not rejected
         return translator.translate(processes.share(texts), search=greedy, attention=False)
 
     return DecodingValidation(
