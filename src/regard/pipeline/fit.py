@@ -14,9 +14,11 @@ from typing import Any, cast, get_args
 
 from regard import recipes
 from regard.config import Data, Experiment
-from regard.data.files.inspection import NUM_ROWS, can_inspect, inspect
+from regard.data.files.columns import TableFacts
+from regard.data.files.inspection import can_inspect, inspect
 from regard.data.files.objects import Table, table_of
 from regard.data.files.roles import Roles, assign_roles
+from regard.data.files.samples import sample_of
 from regard.data.files.tables import TableSettings, column_number
 from regard.errors import UserError
 from regard.files import check_name
@@ -146,8 +148,7 @@ def experiment_of(
         names = ("source_column", "target_column")
         numbers = _numbers(table, {f"data.{name}": getattr(section, name) for name in names})
         features = _features(table, getattr(section, "feature_columns", None))
-        rows = table.rows[:NUM_ROWS]
-        roles = assign_roles(table.names, rows, section.task, numbers, features=features)
+        roles = _roles(table, section.task, numbers, features)
         columns = _columns(table, roles) if roles.is_recognised else {}
     if roles is not None:
         fields = {name: value for name, value in columns.items() if not _is_set(section, name)}
@@ -180,11 +181,23 @@ def _experiment_on_table(table: Table, settings: Mapping[str, object]) -> Experi
     named = dict(recipes.flat(dict(settings)))
     numbers = _numbers(table, named)
     features = _features(table, named.get("data.feature_columns"))
-    roles = assign_roles(table.names, table.rows, _task_of(named), numbers, features=features)
+    roles = _roles(table, _task_of(named), numbers, features)
     fields: dict[str, str] = dict(roles.fields)
     if table.names is not None or (roles.source, roles.target) != (0, 1):
         fields |= _columns(table, roles)
     return experiment_of_recipe(roles.recipe, None, NAME, fields)
+
+
+def _roles(
+    table: Table,
+    task: TaskName | None,
+    columns: tuple[int | None, int | None],
+    features: tuple[int, ...],
+) -> Roles:
+    """Return the roles of data in memory, from a sample of its rows."""
+    sample = sample_of(table.rows)
+    facts = TableFacts(features, sample.num_rows)
+    return assign_roles(table.names, sample.rows, task, columns, facts=facts)
 
 
 def _columns(table: Table, roles: Roles) -> dict[str, str]:

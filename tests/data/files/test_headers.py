@@ -260,13 +260,13 @@ def test_a_missing_number_in_the_first_row_is_no_header(tmp_path):
     assert inspect(path, task="classify").header is None
 
 
-def test_the_first_line_says_that_only_the_first_rows_were_inspected(tmp_path):
+def test_the_first_line_says_that_a_sample_was_inspected(tmp_path):
     path = tmp_path / "a.csv"
     rows = [f"text number {n},{'AB'[n % 2]}" for n in range(3000)]
     path.write_text("\n".join(["text,label", *rows, "", *rows]) + "\n")
-    assert "labels (2 in the first 4,998 rows)" in inspect(path).lines()[0]
+    assert "labels (2 in a sample of 4,999 rows)" in inspect(path).lines()[0]
     path.write_text("file,caption\n" + "".join(f"{n // 5}.jpg,dog {n}\n" for n in range(6000)))
-    assert "captions (1,000 images in the first 4,999 rows)" in inspect(path).lines()[0]
+    assert "captions (1,200 images in a sample of 4,999 rows)" in inspect(path).lines()[0]
 
 
 def test_a_first_row_without_the_last_column_is_rejected(tmp_path):

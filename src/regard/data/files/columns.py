@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from statistics import median
@@ -47,6 +48,16 @@ MAX_ADDRESS = 300
 """Largest number of characters of an address that is recognised."""
 
 
+@dataclass(frozen=True)
+class TableFacts:
+    """Facts about a table beside its rows."""
+
+    features: Collection[int] = ()
+    """Columns of features, from 0, which are neither source nor target."""
+    num_rows: int | None = None
+    """Number of rows of the table, if the rows are a sample of it."""
+
+
 class Table:
     """Columns of a table, without rows of totals at its end. A useful column does not count rows,
     is not constant and is not mostly blank."""
@@ -56,11 +67,13 @@ class Table:
         header: Sequence[str] | None,
         rows: Sequence[Sequence[str]],
         columns: tuple[int | None, int | None],
-        features: Collection[int] = (),
+        facts: TableFacts | None = None,
         *,
         may_have_commas: bool,
     ) -> None:
         rows = without_totals(rows)
+        facts = facts or TableFacts()
+        self.num_all = facts.num_rows or len(rows)
         self.header = header
         self.num_rows = len(rows)
         num_columns = max(map(len, rows), default=2)
@@ -72,7 +85,7 @@ class Table:
         self.bare = [without_units(cells) for cells in self.cells]
         self.may_have_commas = may_have_commas
         self.with_commas = self._columns_with_commas() if may_have_commas else frozenset[int]()
-        others = [column for column in range(num_columns) if column not in features]
+        others = [column for column in range(num_columns) if column not in facts.features]
         self.useful = [column for column in others if self._is_useful(column)]
         if len(self.useful) < 2:
             self.useful = others
@@ -120,7 +133,8 @@ class Table:
 
     def _is_useful(self, column: int) -> bool:
         is_set = column in (self.source, self.target)
-        return is_set or self.num_rows < FEW_ROWS or is_informative(self.cells[column])
+        is_small = self.num_rows < FEW_ROWS
+        return is_set or is_small or is_informative(self.cells[column], self.num_all)
 
     def numbers(self, column: int) -> list[str]:
         """Return the cells of a column without a unit, with decimal points and without commas
@@ -225,12 +239,12 @@ def kind_of(cells: Sequence[str], numbers: Sequence[str]) -> ColumnKind:
     return "text"
 
 
-def is_informative(cells: Sequence[str]) -> bool:
+def is_informative(cells: Sequence[str], num_rows: int | None = None) -> bool:
     """Return whether a column is filled by half, not constant, and does not number the rows, in
-    order or not."""
+    order or not. The cells may be a sample of a column with this number of rows."""
     if 2 * sum(not cell for cell in cells) >= len(cells) or len(set(cells)) == 1:
         return False
-    return not (is_count(cells) or _numbers_rows(cells))
+    return not (is_count(cells) or _numbers_rows(cells, num_rows or len(cells)))
 
 
 def is_count(cells: Sequence[str]) -> bool:
@@ -240,14 +254,14 @@ def is_count(cells: Sequence[str]) -> bool:
     return all(second - first == 1 for first, second in pairwise(map(int, cells)))
 
 
-def _numbers_rows(cells: Sequence[str]) -> bool:
-    """Return whether the cells are different whole numbers, nearly all numbers between the smallest
-    and the largest among them: row numbers in another order."""
+def _numbers_rows(cells: Sequence[str], num_rows: int) -> bool:
+    """Return whether the cells are different whole numbers, and nearly all numbers between the
+    smallest and the largest are in this number of rows: row numbers, perhaps in another order."""
     if not all(cell.isdecimal() and len(cell) < 16 for cell in cells):
         return False
     numbers = {*map(int, cells)}
     num_possible = max(numbers) - min(numbers) + 1
-    return len(numbers) == len(cells) and len(cells) >= NEARLY_ALL * num_possible
+    return len(numbers) == len(cells) and num_rows >= NEARLY_ALL * num_possible
 
 
 def are_numbers(cells: Sequence[str]) -> bool:

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from regard.data.files import encodings
+from regard.data.files.blocks import blocks_of
 from regard.data.files.encodings import UTF8, Encoding
 from regard.data.files.header import lacks_first_name, num_titles
 from regard.data.files.lines import (
@@ -34,8 +35,12 @@ from regard.names import TableFormat
 
 HEAD = 1 << 20
 """Number of bytes from which the encoding is recognised."""
+NUM_BLOCKS = 200
+"""Number of blocks beyond these bytes from which the encoding is recognised."""
 NUM_LINES = 200
-"""Number of lines from which the delimiter is recognised."""
+"""Number of lines that are not blank from which the delimiter is recognised."""
+MAX_LINES_PER_ROW = 10
+"""Largest mean number of lines of a row from which the delimiter is recognised."""
 DELIMITERS = ("\t", ";", "|", ",")
 """Delimiters that are recognised. The first that fits is taken, one without spaces after it
 first."""
@@ -49,6 +54,7 @@ UNDIVIDED = re.compile(
 )
 """Quoted cells with a text, and entities of HTML such as &nbsp;: delimiters inside them divide no
 columns."""
+FILLED_LINE = re.compile(r"^[^\S\n]*\S[^\n]*", re.MULTILINE)
 FEW_LINES = 5
 """Number of lines below which no delimiter is recognised in a file that is not named .csv."""
 
@@ -137,7 +143,7 @@ def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> F
     if settings.encoding is not None:
         encoding = encodings.named(settings.encoding)
     else:
-        encoding = encodings.recognise(head, path)
+        encoding = encodings.recognise(head + _lines_beyond(path, head), path)
     if encoding.is_utf8:
         check_beginning(head[: head.find(b"\n") + 1] or head, path)
     text = head.decode(encoding.name, "replace").removeprefix("\ufeff").replace("\r\n", "\n")
@@ -162,15 +168,27 @@ def encoding_of_lines(path: Path, name: str | None) -> Encoding:
 
 
 def _head(path: Path) -> bytes:
-    """Return the first bytes of a file, which end with a whole line."""
+    """Return the first bytes of a file, which end with a whole line; more if these are blank."""
     try:
         with open_bytes(path) as file:
-            head = file.read(HEAD)
+            head = content = file.read(HEAD)
+            while content and not head.strip():
+                head += (content := file.read(HEAD))
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot read {path}: {error}") from error
-    if len(head) == HEAD:
+    if len(head) >= HEAD:
         head = head[: head.rfind(b"\n") + 1] or head[: HEAD // 4 * 4]
     return head
+
+
+def _lines_beyond(path: Path, head: bytes) -> bytes:
+    """Return lines at equal distances in the rest of a file that is larger than its first bytes.
+    None if these have NUL bytes, as UTF-16 has."""
+    if len(head) < HEAD // 2 or b"\0" in head or path.stat().st_size <= len(head):
+        return b""
+    blocks = blocks_of(path).inner
+    contents = (block.content for block in blocks[:: len(blocks) // NUM_BLOCKS + 1])
+    return b"".join(text[text.find(b"\n") + 1 : text.rfind(b"\n") + 1] for text in contents)
 
 
 def _below_titles(path: Path, form: FileFormat, settings: TableSettings) -> FileFormat:
@@ -202,14 +220,20 @@ def _columns(path: Path, text: str, encoding: Encoding, delimiter: str | None) -
 
 def _first_lines(text: str) -> list[str]:
     """Return the first lines of a text that are not blank."""
-    lines = text.split("\n", NUM_LINES)[:NUM_LINES]
-    return [line for line in lines if line.strip()]
+    return [match[0] for match in islice(FILLED_LINE.finditer(text), NUM_LINES)]
+
+
+def _beginning(text: str) -> str:
+    """Return the beginning of a text that has the first rows, whose cells may have several
+    lines."""
+    ends = (match.end() for match in FILLED_LINE.finditer(text))
+    return text[: next(islice(ends, MAX_LINES_PER_ROW * NUM_LINES, None), len(text))]
 
 
 def _delimiter(text: str, suffix: str) -> str | None:
     """Return the delimiter that gives most lines of a text the same number of columns; None if none
     does."""
-    lines, is_csv = _first_lines(UNDIVIDED.sub("x", text)), suffix == ".csv"
+    lines, is_csv = _first_lines(UNDIVIDED.sub("x", _beginning(text))), suffix == ".csv"
     if not is_csv and any("\t" in line for line in lines):
         return "\t"
     best, largest = None, 0.0
@@ -335,6 +359,8 @@ def titles_line(path: Path, form: FileFormat, settings: TableSettings) -> str:
 
 
 def first_rows(path: Path, form: FileFormat, settings: TableSettings, number: int) -> list[Row]:
-    """Return the first rows of the table in a file, the header included."""
+    """Return the first rows of the table in a file, the header included. Blank rows do not
+    count."""
     rows = read_rows(path, form, settings, otherwise="latin-1")
-    return list(islice((row for row in rows if row.fault != "title"), number))
+    rows = (row for row in rows if row.fault != "title" and not is_blank(row.cells))
+    return list(islice(rows, number))

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
 from regard.data.files import formats
-from regard.data.files.columns import FEW_ROWS, MIN_ROWS_PER_LABEL
+from regard.data.files.columns import FEW_ROWS, MIN_ROWS_PER_LABEL, TableFacts
 from regard.data.files.encodings import script_of
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import has_header, is_only_label, names_labels
 from regard.data.files.named_rows import has_json_records
 from regard.data.files.roles import Roles, assign_roles
+from regard.data.files.samples import sample_rows
 from regard.data.files.tables import (
     TableSettings,
     column_name,
     column_number,
-    is_blank,
     require_column,
     show_cells,
     suffix_of,
@@ -28,8 +28,6 @@ from regard.errors import UserError
 from regard.files import check_input
 from regard.names import TargetKind, TaskName
 
-NUM_ROWS = 5000
-"""Number of rows from which roles are assigned."""
 MAX_NAMES = 6
 """Number of unused columns, and of other possible targets, that the second line names."""
 LANGUAGES = {
@@ -105,7 +103,7 @@ class Inspection:
         if self.has_all:
             return title
         title = title.replace(" images)", f" images in {self.num_rows:,} rows)")
-        return title.replace(" in ", " in the first ")
+        return title.replace(" in ", " in a sample of ")
 
     def _roles_line(self) -> str:
         """Return the roles of the columns, with the options that change them."""
@@ -192,8 +190,8 @@ def can_inspect(path: Path) -> bool:
 def inspect(
     path: Path, settings: TableSettings | None = None, task: TaskName | None = None
 ) -> Inspection:
-    """Return what a file holds, from its first rows. UserError if it cannot be read, has no rows or
-    lacks a column that the settings name."""
+    """Return what a file holds, from a sample of its rows. UserError if it cannot be read, has no
+    rows or lacks a column that the settings name."""
     status = check_input(path).stat()
     stamp = (status.st_size, status.st_mtime_ns)
     return _inspect(path, settings or TableSettings(), task, stamp)
@@ -207,8 +205,8 @@ def _inspect(
     form = formats.recognise(path, settings)
     if form.kind == "text" and form.delimiter is None:
         return _label_first(path, form, settings, task)
-    first = formats.first_rows(path, form, settings, NUM_ROWS)
-    rows = [row.cells for row in first if not is_blank(row.cells)]
+    sample = sample_rows(path, form, settings)
+    rows = sample.rows
     if not rows:
         raise UserError(f"{path} is empty: expected rows of a source and a target")
     sheets = unread_sheets(path, settings.sheet) if form.kind == "workbook" else ()
@@ -223,14 +221,14 @@ def _inspect(
     sides = {"source": settings.source_columns, "target": settings.target_columns}
     numbers = {side: _number(path, side, names, rows[0], header) for side, names in sides.items()}
     columns = numbers["source"], numbers["target"]
-    features = _features(settings, header, num_columns)
+    facts = TableFacts(_features(settings, header, num_columns), sample.num_rows - is_header)
     assign = partial(assign_roles, may_have_commas=form.may_have_commas)
-    roles = assign(header, body, task, columns, features=features)
+    roles = assign(header, body, task, columns, facts=facts)
     if header is None and roles.task == "classify" and _names_labels(rows, roles, settings):
         header, body = rows[0], rows[1:]
         columns = roles.source, roles.target
-        features = _features(settings, header, num_columns)
-        roles = assign(header, body, task, columns, features=features)
+        facts = replace(facts, features=_features(settings, header, num_columns))
+        roles = assign(header, body, task, columns, facts=facts)
     return Inspection(
         path,
         form,
@@ -239,8 +237,8 @@ def _inspect(
         len(body),
         roles,
         (_language(body, roles.source), _language(body, roles.target)),
-        has_all=len(first) < NUM_ROWS,
-        features=features,
+        has_all=sample.has_all,
+        features=tuple(facts.features),
         sheet=settings.sheet or default_sheet(path) if form.kind == "workbook" else "",
         unread_sheets=sheets,
         titles=formats.titles_line(path, form, settings),
@@ -272,8 +270,8 @@ def _label_first(
 ) -> Inspection:
     """Return the inspection of lines without columns: TREC's and fastText's format, if the first
     words are few."""
-    first = formats.first_rows(path, form, settings, NUM_ROWS)
-    texts = ["\t".join(row.cells) for row in first]
+    sample = sample_rows(path, form, settings)
+    texts = ["\t".join(cells) for cells in sample.rows]
     rows = [(rest, label) for label, _, rest in (text.strip().partition(" ") for text in texts)]
     rows = [row for row in rows if all(row)]
     roles = assign_roles(None, rows, task if task == "classify" else None)
@@ -287,7 +285,7 @@ def _label_first(
             "space)"
         )
     languages = UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE
-    return Inspection(path, form, None, 1, len(rows), roles, languages, len(first) < NUM_ROWS)
+    return Inspection(path, form, None, 1, len(rows), roles, languages, sample.has_all)
 
 
 def _names_labels(rows: Sequence[Sequence[str]], roles: Roles, settings: TableSettings) -> bool:

@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
@@ -51,6 +53,8 @@ MAX_JSON = 1 << 29
 """Largest number of bytes of a JSON array, which is held in memory."""
 NUM_OBJECTS = 1000
 """Number of JSON objects whose names are columns."""
+MAX_TAKEN = 1 << 16
+"""Number of rows of a Parquet file from which rows are taken together."""
 MAX_DEPTH = 20
 """Number of levels of nested columns."""
 
@@ -210,25 +214,73 @@ def _wrong_json(path: Path, line: int, problem: object) -> UserError:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
+    parquet, number = _parquet(path), 0
+    with _damage(path), parquet.ParquetFile(path) as file:
+        names = _without_structs(file.schema_arrow.empty_table()).column_names
+        yield Row(tuple(map(cell_text, names)), 0)
+        for batch in file.iter_batches(MAX_BATCH):
+            for cells in _rows_of_batch(batch):
+                number += 1
+                yield Row(cells, number)
+
+
+def _parquet(path: Path) -> Any:
+    """Return the library for Parquet files. UserError if it is not installed."""
     try:
-        from pyarrow import Table, parquet  # type: ignore[import-untyped]
+        from pyarrow import parquet  # type: ignore[import-untyped]
     except ImportError as error:
         raise missing_package(path, "pyarrow") from error
-    number = 0
+    return parquet
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Raise a UserError for an exception of the library, which raises many kinds."""
     try:
-        with parquet.ParquetFile(path) as file:
-            names = _without_structs(file.schema_arrow.empty_table()).column_names
-            yield Row(tuple(map(cell_text, names)), 0)
-            for batch in file.iter_batches(MAX_BATCH):
-                table = _without_structs(Table.from_batches([batch]))
-                columns = [column.to_pylist() for column in table.columns]
-                for cells in zip(*columns, strict=True):
-                    number += 1
-                    yield Row(tuple(map(cell_text, cells)), number)
+        yield
     except UserError:
         raise
-    except Exception as error:  # the library raises many kinds
+    except Exception as error:
         raise damaged_file(path, error) from error
+
+
+def parquet_rows_at(
+    path: Path, choose: Callable[[int], Sequence[int]]
+) -> tuple[tuple[str, ...], int, list[tuple[str, ...]]]:
+    """Return the names of the columns of a Parquet file, its number of rows, and the rows that
+    `choose` returns for this number, in ascending order from 0."""
+    parquet, rows = _parquet(path), list[tuple[str, ...]]()
+    with _damage(path), parquet.ParquetFile(path) as file:
+        names = _without_structs(file.schema_arrow.empty_table()).column_names
+        num_rows = file.metadata.num_rows
+        places, begin = deque(choose(num_rows)), 0
+        for group in range(file.num_row_groups):
+            end = begin + file.metadata.row_group(group).num_rows
+            if places and places[0] < end:
+                for batch in file.iter_batches(MAX_TAKEN, row_groups=[group]):
+                    rows.extend(_taken(batch, places, begin))
+                    begin += batch.num_rows
+            begin = end
+    return tuple(map(cell_text, names)), num_rows, rows
+
+
+def _taken(batch: Any, places: deque[int], begin: int) -> Iterator[tuple[str, ...]]:
+    """Yield the rows at these places of a batch that begins at row `begin`, and remove the
+    places."""
+    chosen = list[int]()
+    while places and places[0] < begin + batch.num_rows:
+        chosen.append(places.popleft() - begin)
+    if chosen:
+        yield from _rows_of_batch(batch.take(chosen))
+
+
+def _rows_of_batch(batch: Any) -> Iterator[tuple[str, ...]]:
+    from pyarrow import Table
+
+    columns = [
+        column.to_pylist() for column in _without_structs(Table.from_batches([batch])).columns
+    ]
+    return (tuple(map(cell_text, cells)) for cells in zip(*columns, strict=True))
 
 
 def _without_structs(table: Any) -> Any:

@@ -1,10 +1,10 @@
-"""Task of a file and the roles of its columns, from its first rows.
+"""Task of a file and the roles of its columns, from a sample of its rows.
 
 `columns` has the kinds of the columns, `choice` the columns that suit as source and target."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import mean
 
@@ -21,6 +21,7 @@ from regard.data.files.columns import (
     FEW_ROWS,
     NEARLY_ALL,
     Table,
+    TableFacts,
     are_items,
     are_numbers,
     is_series,
@@ -68,14 +69,14 @@ def assign_roles(
     task: TaskName | None = None,
     columns: tuple[int | None, int | None] = (None, None),
     *,
-    features: Collection[int] = (),
+    facts: TableFacts | None = None,
     may_have_commas: bool = False,
 ) -> Roles:
     """Return the roles of a table with these rows: captions if a column has names of images, labels
     if a column has few different values, values if the targets are numbers, otherwise pairs. The
-    task and the columns of source and target may be given. `features`: columns that are neither.
+    task and the columns of source and target may be given.
     `may_have_commas`: numbers of targets may have decimal commas."""
-    table = Table(header, rows, columns, features, may_have_commas=may_have_commas)
+    table = Table(header, rows, columns, facts, may_have_commas=may_have_commas)
     rules = {"caption": _captions, "classify": _labels, "translate": _pairs}
     if task is not None:
         return rules[task](table) or _unrecognised(table, task)
@@ -194,7 +195,7 @@ def _pairs(table: Table) -> Roles:
     sources, targets = (
         table.cells[column] if column < len(table.cells) else [] for column in (source, target)
     )
-    recipe, fields = _text_recipe(sources, targets, table.num_rows)
+    recipe, fields = _text_recipe(sources, targets, table.num_all)
     title = "too few rows to recognise the task, so pairs" if is_small else "pairs"
     roles = Roles("translate", recipe, source, target, title, fields)
     if is_small:

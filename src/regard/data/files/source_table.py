@@ -13,6 +13,7 @@ from regard.data.files.formats import FileFormat
 from regard.data.files.header import TEXT_NAMES, has_header
 from regard.data.files.lines import LEGACY_ENCODING
 from regard.data.files.named_rows import SUFFIXES, has_json_records
+from regard.data.files.samples import sample_rows
 from regard.data.files.tables import (
     SEPARATORS,
     Row,
@@ -26,8 +27,6 @@ from regard.data.files.tables import (
 from regard.data.files.workbooks import unread_sheets
 from regard.errors import UserError
 
-NUM_ROWS = 1000
-"""Number of rows from which a header is recognised."""
 OPTION = "--source-column"
 
 
@@ -73,8 +72,7 @@ class SourceTable:
         form = formats.recognise(path, settings)
         if form.delimiter is None and form.kind == "text":
             form = replace(form, delimiter="\t")
-        rows = [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)]
-        rows = [row for row in rows if not is_blank(row)]
+        rows = sample_rows(path, form, settings).rows
         if not rows:
             raise UserError(f"{path} is empty: expected rows with a source each")
         first = rows[0]

@@ -13,6 +13,7 @@ from regard.data.files import formats
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import SOURCE_NAMES, TARGET_NAMES, has_header
 from regard.data.files.lines import LeftOut, Line, LineNumbers, LineProblem, decoded
+from regard.data.files.samples import sample_rows
 from regard.data.files.tables import (
     Row,
     TableSettings,
@@ -24,9 +25,6 @@ from regard.data.files.tables import (
 )
 from regard.errors import UserError
 from regard.files import open_bytes
-
-NUM_ROWS = 1000
-"""Number of rows from which a header is recognised."""
 
 
 def read_pairs(
@@ -139,8 +137,7 @@ def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
         return PairColumns(
             form, settings.header is True, _number(source), _number(target), features
         )
-    rows = [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)]
-    rows = [cells for cells in rows if not is_blank(cells)]
+    rows = sample_rows(path, form, settings).rows
     with_header = form.has_names or has_header(rows, settings)
     first = rows[0] if rows else ()
     header = first if with_header else None

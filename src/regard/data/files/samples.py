@@ -1,0 +1,250 @@
+"""Sample of the rows of a file or of data in memory: rows at equal distances, and both ends.
+
+Every decision about the columns is made from this sample, because tables are often sorted: by
+label, by length, by date, or by file if files were joined."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate, islice, pairwise
+from pathlib import Path
+
+from regard.data.files.blocks import Block, blocks_of, is_small
+from regard.data.files.cells import cell_text
+from regard.data.files.formats import FileFormat, read_rows
+from regard.data.files.named_rows import DECODER, parquet_rows_at
+from regard.data.files.tables import TableSettings, flat_fields, is_blank
+
+NUM_ROWS = 5000
+"""Number of rows of a sample."""
+NUM_FIRST, NUM_LAST = 100, 50
+"""Numbers of rows of a sample that follow each other, at the beginning and at the end."""
+NUM_INNER = NUM_ROWS - NUM_FIRST - NUM_LAST
+"""Number of rows at equal distances between both ends."""
+BETWEEN = r"\}\s*,\s*(?=\{)"
+"""Pattern between two objects of an array."""
+BETWEEN_OBJECTS, BETWEEN_OBJECTS_OF_TEXT = re.compile(BETWEEN.encode()), re.compile(BETWEEN)
+QUOTE = re.compile('"')
+Cells = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a table, in their order, without blank rows."""
+
+    rows: Sequence[Cells]
+    """The first row is that of the table."""
+    num_rows: int
+    """Number of rows of the table; of a large file, an estimate."""
+
+    @property
+    def has_all(self) -> bool:
+        """Whether all rows of the table are in the sample."""
+        return len(self.rows) >= self.num_rows
+
+
+def sample_of(rows: Iterable[Cells]) -> Sample:
+    """Return a sample of rows, in constant memory."""
+    if isinstance(rows, Sequence):
+        return Sample([rows[number] for number in _chosen(len(rows))], len(rows))
+    remaining = iter(rows)
+    first = list(islice(remaining, NUM_FIRST))
+    kept, step, number = dict[int, Cells](), 1, NUM_FIRST - 1
+    last = deque[tuple[int, Cells]](maxlen=NUM_LAST)
+    for number, row in enumerate(remaining, start=NUM_FIRST):
+        last.append((number, row))
+        if number % step == 0:
+            kept[number] = row
+            if len(kept) >= 2 * NUM_ROWS:
+                step *= 2
+                kept = {place: row for place, row in kept.items() if place % step == 0}
+    num_rows = len(first) if len(first) < NUM_FIRST else number + 1
+    places = list(kept)
+    if num_rows > NUM_ROWS:
+        inner = [place for place in places if place < num_rows - NUM_LAST]
+        places = _at_equal_distances(inner, NUM_INNER)
+    chosen = {place: kept[place] for place in places} | dict(last)
+    return Sample([*first, *(chosen[place] for place in sorted(chosen))], num_rows)
+
+
+def _chosen(number: int) -> Sequence[int]:
+    """Return the positions of the rows of a sample, of this number of rows."""
+    if number <= NUM_ROWS:
+        return range(number)
+    inner = range(NUM_FIRST, number - NUM_LAST)
+    chosen = _at_equal_distances(inner, NUM_INNER)
+    return [*range(NUM_FIRST), *chosen, *range(number - NUM_LAST, number)]
+
+
+def _at_equal_distances(values: Sequence[int], number: int) -> list[int]:
+    """Return this number of values at equal distances, or all if they are fewer."""
+    if len(values) <= number:
+        return list(values)
+    return [values[place * len(values) // number] for place in range(number)]
+
+
+def sample_rows(path: Path, form: FileFormat, settings: TableSettings) -> Sample:
+    """Return a sample of the rows of the table in a file. Large files of text are read in part, and
+    unpacked completely if they are gzipped. UserError if the file cannot be read."""
+    if form.kind == "parquet":
+        return _of_parquet(path)
+    if form.kind == "workbook" or not path.is_file() or is_small(path):
+        return sample_of(_rows(path, form, settings))
+    first = list(islice(_rows(path, form, settings), NUM_FIRST))
+    blocks = blocks_of(path)
+    num_lines = _num_lines(first) / max(len(first), 1)
+    sizes = [_num_rows(block, form) / num_lines for block in blocks.inner]
+    num_rows = int(sum(sizes[:1]) + sum(sizes))  # the first size is that of the beginning too
+    reader, rows = _reader(form, first[0] if first else ()), list[Cells]()
+    if num_rows > 2 * NUM_ROWS:
+        begin = next(n for n, place in enumerate(accumulate(sizes)) if place > 2 * NUM_FIRST)
+        rows = _of_blocks(blocks.inner[begin:], sizes[begin:], reader)
+    if 2 * len(rows) < NUM_INNER:  # few rows, or rows that are larger than a block
+        return sample_of(_rows(path, form, settings))
+    last = deque(reader(blocks.end), maxlen=NUM_LAST)
+    return Sample([*first, *rows, *last], num_rows)
+
+
+def _rows(path: Path, form: FileFormat, settings: TableSettings) -> Iterator[Cells]:
+    """Yield the rows of the table in a file that are not blank."""
+    for row in read_rows(path, form, settings, otherwise="latin-1"):
+        if row.fault != "title" and not is_blank(row.cells):
+            yield row.cells
+
+
+def _of_parquet(path: Path) -> Sample:
+    names, num_rows, rows = parquet_rows_at(path, _chosen)
+    return Sample([names, *(row for row in rows if not is_blank(row))], num_rows + 1)
+
+
+Reader = Callable[[bytes], Iterator[Cells]]
+
+
+def _of_blocks(blocks: Sequence[Block], sizes: Sequence[float], reader: Reader) -> list[Cells]:
+    """Return rows of all blocks, from each in proportion to the number of rows until the next one.
+    Equal numbers would be too many of the long rows in files that are sorted by length."""
+    places = [0.0, *accumulate(sizes)]
+    bounds = [int(place / max(places[-1], 1) * NUM_INNER) for place in places]
+    rows = list[Cells]()
+    for block, (begin, end) in zip(blocks, pairwise(bounds), strict=True):
+        rows.extend(islice(reader(block.content), end - begin))
+    return rows
+
+
+def _num_lines(rows: Sequence[Cells]) -> int:
+    """Return the number of lines of these rows, whose cells may have several."""
+    return len(rows) + sum(cell.count("\n") for row in rows for cell in row)
+
+
+def _num_rows(block: Block, form: FileFormat) -> float:
+    """Return the estimated number of rows from the beginning of a block to the next one."""
+    is_array = form.kind == "json"
+    count = len(BETWEEN_OBJECTS.findall(block.content)) if is_array else block.content.count(b"\n")
+    return count / max(len(block.content), 1) * block.distance
+
+
+def _reader(form: FileFormat, header: Cells) -> Reader:
+    """Return a function that yields the complete rows in a part of a file with this first row,
+    apart from blank rows. Rows that cannot be read are left out."""
+    delimiter = form.delimiter or "\t"
+
+    def rows(content: bytes) -> Iterator[Cells]:
+        text = _text(content, form)
+        match form.kind:
+            case "jsonl":
+                cells = _of_json_lines(text, header)
+            case "json":
+                cells = _of_json_objects(text, header)
+            case _ if form.has_quotes:
+                cells = _of_quoted(text, delimiter, len(header))
+            case _:
+                cells = (tuple(line.split(delimiter)) for line in text.split("\n"))
+        return (row for row in cells if not is_blank(row))
+
+    return rows
+
+
+def _text(content: bytes, form: FileFormat) -> str:
+    """Return the complete lines in a part of a file, and all of a JSON array. Lines that are not
+    UTF-8 in a file of UTF-8 are read as Latin-1."""
+    encoding = form.encoding.name
+    if form.kind == "json" or encoding.startswith(("utf-16", "utf-32")):
+        text = content.decode(encoding, "ignore")
+        if form.kind == "json":
+            return text
+        text = text[text.find("\n") + 1 : text.rfind("\n") + 1]
+    else:
+        content = content[content.find(b"\n") + 1 : content.rfind(b"\n") + 1]
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError:
+            text = "\n".join(_decoded(line, encoding) for line in content.split(b"\n"))
+    return text.replace("\r\n", "\n").replace("\ufeff", "")
+
+
+def _decoded(line: bytes, encoding: str) -> str:
+    try:
+        return line.decode(encoding)
+    except UnicodeDecodeError:
+        return line.decode("latin-1") if encoding == "utf-8" else line.decode(encoding, "replace")
+
+
+def _of_json_lines(text: str, names: Cells) -> Iterator[Cells]:
+    for line in text.split("\n"):
+        with suppress(ValueError, RecursionError):
+            yield from _of_value(json.loads(line), names)
+
+
+def _of_json_objects(text: str, names: Cells) -> Iterator[Cells]:
+    """Yield the rows of the objects in a part of an array. Objects inside them have other names."""
+    for match in BETWEEN_OBJECTS_OF_TEXT.finditer(text):
+        with suppress(ValueError, RecursionError):
+            yield from _of_value(DECODER.raw_decode(text, match.end())[0], names)
+
+
+def _of_value(value: object, names: Cells) -> Iterator[Cells]:
+    """Yield the row of an object whose names are names of columns; nothing for another value."""
+    fields = dict(flat_fields(value)) if isinstance(value, dict) else {}
+    if fields and fields.keys() <= set(names):
+        yield tuple(cell_text(fields.get(name)) for name in names)
+
+
+def _of_quoted(text: str, delimiter: str, width: int) -> Iterator[Cells]:
+    """Yield the rows of a text that may begin inside a quoted cell. Rows of another width may be
+    parts of such a cell."""
+    if _begins_inside_quotes(text, delimiter):
+        text = _after_quoted(text)
+    lines = (f"{line}\n" for line in text.split("\n"))
+    with suppress(csv.Error):  # a cell that ends in the next block
+        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+        yield from (tuple(row) for row in reader if len(row) == width)
+
+
+def _begins_inside_quotes(text: str, delimiter: str) -> bool:
+    """Return whether a part of a table begins inside a quoted cell, by the quotes that can only
+    begin a cell, after a delimiter, or only end one, before a delimiter."""
+    edges, votes = ("", "\n", delimiter), 0
+    for number, match in enumerate(QUOTE.finditer(text)):
+        before = text[max(match.start() - 1, 0) : match.start()]
+        after = text[match.end() : match.end() + 1]
+        begins = before in edges and after not in (*edges, '"')
+        ends = after in edges and before not in (*edges, '"')
+        if begins != ends:
+            votes += 1 if begins == (number % 2 == 1) else -1
+    return votes > 0
+
+
+def _after_quoted(text: str) -> str:
+    """Return the rows of a text after the one that it begins in, inside a quoted cell."""
+    place = 0
+    for number, part in enumerate(text.split('"')):
+        if number % 2 == 1 and "\n" in part:
+            return text[place + part.index("\n") + 1 :]
+        place += len(part) + 1
+    return ""
