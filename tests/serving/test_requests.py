@@ -211,7 +211,7 @@ def test_only_the_document_and_the_readiness_need_no_token(path, status):
         ("models.example.attacker", 400),
         ("127.0.0.1.attacker", 400),
         ("", 400),
-        ("[::1", 200),
+        ("[::1", 400),
     ],
 )
 def test_the_header_host_names_this_service(host, status):

@@ -4,7 +4,6 @@ the checks of Host and token."""
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import json
 import re
 import time
@@ -17,7 +16,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.serving.api.errors import NOTHING, ClientGoneError, RequestError
+from regard.serving.api.errors import FAULT, NOTHING, ClientGoneError, RequestError
+from regard.serving.http.addresses import check_host, check_path, take_authority
 from regard.serving.logs import log_error, log_event
 from regard.serving.metrics import UNKNOWN_ROUTE
 from regard.serving.service import Access, Service
@@ -77,7 +77,11 @@ class RequestLayer:
             await send(message)
 
         try:
-            check_host(headers.getlist("host"), self._service.access)
+            if fault := scope.get(FAULT):
+                raise fault
+            hosts = [*take_authority(scope), *headers.getlist("host")]
+            check_host(hosts, self._service.access.hosts)
+            check_path(scope.get("raw_path", b""))
             if scope["path"] not in OPEN_PATHS:
                 check_token(headers.get("authorization", ""), self._service.access)
             await self._app(scope, receive, send_response)
@@ -109,7 +113,7 @@ class RequestLayer:
             "id": record.identifier,
             "client": client[0] if client else None,
             "method": scope["method"],
-            "path": scope["path"][:MAX_PATH],
+            "path": scope["path"] and scope["path"][:MAX_PATH],
             "status": record.status,
             "seconds": round(seconds, 4),
         }
@@ -124,35 +128,6 @@ def error_response(status: int, message: str, headers: Mapping[str, str] = NOTHI
     """Return the response of an error: a JSON object with the message."""
     content = json.dumps({"error": message}).encode()
     return Response(content, status, dict(headers), "application/json")
-
-
-def check_host(hosts: list[str], access: Access) -> None:
-    """Raise a RequestError (400) unless the header Host is localhost, an IP address, or an allowed
-    name. So no page on the web can reach the service by a name that it resolves to this
-    machine."""
-    name = _host_name(hosts[0]) if len(hosts) == 1 else ""
-    allowed = {"localhost", *(host.lower() for host in access.hosts)}
-    if name not in allowed and not _is_address(name):
-        raise RequestError(
-            400,
-            "the header Host is no name of this service: expected localhost, an IP address, or a "
-            "name that the service was started with (--allowed-host NAME)",
-        )
-
-
-def _host_name(host: str) -> str:
-    """Return the name of a header Host without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower().removesuffix(".")
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def check_token(authorization: str, access: Access) -> None:

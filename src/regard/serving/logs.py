@@ -43,10 +43,11 @@ def log_error(error: Exception, **fields: Any) -> None:
 
 def install() -> None:
     """Write the logs of the service and of its server as JSON lines. The server's own lines below
-    warnings are left out."""
+    errors are left out: the service logs each request."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
-    for name, level in (("regard", logging.INFO), ("uvicorn", logging.WARNING)):
+    levels = {"regard": logging.INFO, "uvicorn": logging.ERROR, "asyncio": logging.ERROR}
+    for name, level in levels.items():
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(level)

@@ -63,10 +63,10 @@ TRACE = {
     "required": ["format", "source", "target", "attention", "steps", "score", "lattice"],
 }
 ERRORS = {
-    400: "The body is not valid JSON, or the header Host is not a name of this service.",
+    400: "The request or its body is malformed, or the header Host is not a name of this service.",
     401: "The token is missing or wrong.",
     404: "There is no such path.",
-    408: "The body did not arrive in time.",
+    408: "The request did not arrive in time.",
     413: "The body is too large.",
     415: "The content type is not supported.",
     422: "A field is unknown, missing or outside its range, or no text can be read.",

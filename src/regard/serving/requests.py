@@ -11,14 +11,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from regard.serving.access import RequestRecord
-from regard.serving.api.errors import RETRY, ClientGoneError, RequestError
+from regard.serving.api.errors import CLOSE, FAULT, RETRY, ClientGoneError, RequestError
 from regard.serving.api.fields import read_fields, read_object, typed_values
 from regard.serving.api.verbs import Settings, Verb
 from regard.serving.batches.jobs import Job
 from regard.serving.service import HeldBytes, ServedRun, Service
-
-CLOSE = {"Connection": "close"}
-"""Header of responses before the whole body was received."""
 
 
 async def answer(service: Service, run: ServedRun, verb: Verb, request: Request) -> Response:
@@ -72,7 +69,8 @@ def _is_image(request: Request, verb: Verb) -> bool:
 
 
 async def _body(request: Request, maximum: int, held: HeldBytes) -> bytes:
-    """Return the body. RequestError (413) if it has more than `maximum` bytes."""
+    """Return the body. RequestError (413) if it has more than `maximum` bytes, and the fault of a
+    body that is malformed or does not arrive."""
     problem = RequestError(413, f"the body has more than {maximum:,} bytes", CLOSE)
     length = request.headers.get("content-length", "")
     if length.isdecimal() and (len(length) > 18 or int(length) > maximum):
@@ -83,6 +81,8 @@ async def _body(request: Request, maximum: int, held: HeldBytes) -> bytes:
         body += chunk
         if len(body) > maximum:
             raise problem
+    if fault := request.scope.get(FAULT):
+        raise fault
     return bytes(body)
 
 

@@ -8,20 +8,31 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import uvicorn
 
 from regard.errors import UserError
 from regard.serving.app import build_app
+from regard.serving.http.connections import IDLE_SECONDS, Connection, Connections
 from regard.serving.logs import log_event
 from regard.serving.service import Service
 
 MAX_CONNECTIONS = 1000
-"""Largest number of open connections. The server answers further ones with status 503."""
-KEEP_ALIVE_SECONDS = 15
-BACKLOG = 1024
+"""Largest number of open connections. A further one takes the place of one that waits for its
+client."""
+SPARE_CONNECTIONS = 64
+"""Connections that cannot wait for results, so that a machine can always ask for the health."""
+OTHER_FILES = 200
+"""Open files of the process besides its connections."""
+BACKLOG = 4096
 """Largest number of connections that wait to be accepted."""
-MAX_HEADER_BYTES = 1 << 16
+ACCEPTED_AT_A_TIME = 64
+"""Largest number of connections that are accepted before others are read. So a connection is read
+before many newer ones could take its place."""
+SEND_BYTES = 1 << 18
+"""Bytes of a response that the system holds for a client."""
 SPARE_SECONDS = 2
 """Time after `Limits.drain` in which the responses with status 503 are sent."""
 
@@ -38,6 +49,7 @@ def listen(host: str, port: int) -> socket.socket:
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
             bound.bind(address)
             bound.listen(BACKLOG)
         except OSError:
@@ -61,26 +73,44 @@ def serve(service: Service, bound: socket.socket) -> bool:
     """Serve until SIGTERM or Ctrl-C; then finish the accepted requests. Return whether the worker
     has ended too. The error of a model that cannot be loaded is raised."""
     limits = service.limits
+    connections = Connections(_max_connections(), limits.seconds)
+    service.num_unread = lambda: connections.num_unread
+    service.worker.max_jobs = max(1, connections.maximum - SPARE_CONNECTIONS)
+    protocol: Any = partial(Connection, connections)
     config = uvicorn.Config(
         build_app(service),
         loop="asyncio",
-        http="h11",  # its memory for the headers of a request is bounded
+        http=protocol,
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
-        backlog=BACKLOG,
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        backlog=ACCEPTED_AT_A_TIME,
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=int(limits.drain) + SPARE_SECONDS,
-        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
     )
     server = _Server(config, service)
     server.run([bound])
     if service.worker.error is not None:
         raise service.worker.error
     return service.worker.close(0.0)
+
+
+def _max_connections() -> int:
+    """Return the largest number of connections. The limit of the system for open files is raised
+    as far as this process may."""
+    try:
+        import resource
+    except ImportError:  # a system without POSIX
+        return MAX_CONNECTIONS
+    wanted = MAX_CONNECTIONS + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return max(SPARE_CONNECTIONS, soft - OTHER_FILES)
+    return MAX_CONNECTIONS
 
 
 class _Server(uvicorn.Server):
@@ -109,6 +139,12 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to accept connections."""
+        await super().startup(sockets)
+        for bound in sockets or []:
+            bound.listen(BACKLOG)  # uvicorn has set the number accepted at a time
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the socket, and wait until all open requests are answered."""

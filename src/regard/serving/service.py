@@ -88,6 +88,8 @@ class Service:
         self.is_stopping = False
         self.end_server: Callable[[], None] = lambda: None
         """Function that ends the server. It is called if a model cannot be loaded."""
+        self.num_unread: Callable[[], int] = lambda: 0
+        """Function that returns the number of bytes of responses that clients have not read."""
         self.loaded = asyncio.Event()
         """Event of the end of loading, also if that failed."""
         self.metrics = Metrics(lambda: self.worker.num_texts, lambda: self.held_bytes)

@@ -8,6 +8,10 @@ from types import MappingProxyType
 NOTHING: Mapping[str, str] = MappingProxyType({})
 RETRY = MappingProxyType({"Retry-After": "1"})
 """Header of responses to requests that can succeed later."""
+CLOSE = MappingProxyType({"Connection": "close"})
+"""Header of responses before the whole request was received."""
+FAULT = "fault"
+"""Name in an ASGI scope of the RequestError of a request that is malformed or incomplete."""
 
 
 class RequestError(Exception):

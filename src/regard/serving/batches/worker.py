@@ -81,6 +81,8 @@ class Worker:
         self._thread = Thread(target=self._work, name="regard-worker", daemon=True)
         self.num_texts = 0
         """Number of texts of all jobs that are not finished."""
+        self.max_jobs = limits.queue
+        """Largest number of jobs that are not finished."""
         self.error: Exception | None = None
         """Error of loading the models."""
 
@@ -96,6 +98,10 @@ class Worker:
 
     def submit(self, job: Job) -> None:
         """Put a job into the queue. RequestError (429) if the queue is full."""
+        if len(self._jobs) >= self.max_jobs:
+            raise RequestError(
+                429, f"the queue has {len(self._jobs):,} requests: try again later", RETRY
+            )
         if self.num_texts + len(job.items) > self._limits.queue:
             raise RequestError(
                 429,

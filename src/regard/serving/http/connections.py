@@ -1,0 +1,232 @@
+"""Connections: the protocol of uvicorn, with bounds on their number and on the time of silence.
+
+    first byte ------- headers ------- body ------------- result ------- response is read
+    IDLE_SECONDS       Limits.seconds  Limits.seconds     (the worker)   Limits.seconds for each
+    closed             408             408 (requests.py)                 READ_BYTES, then closed
+
+A connection beyond the largest number takes the place of the oldest one that waits for its client.
+A connection whose request is complete keeps its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from regard.serving.api.errors import CLOSE, FAULT, RETRY, RequestError
+from regard.serving.http.parser import Parser
+from regard.serving.http.transport import Transport
+
+IDLE_SECONDS = 15
+"""Time until a connection without a request is closed."""
+READ_AT_A_TIME = 1 << 16
+"""Largest number of bytes that are read from a connection before other connections are served."""
+
+
+class Connections:
+    """Open connections of a server, in the order of their last requests."""
+
+    def __init__(self, maximum: int, seconds: float) -> None:
+        """`seconds` is the time in which headers must arrive, and in which a part of a response
+        must be read."""
+        self.maximum = maximum
+        self.seconds = seconds
+        self._open: dict[Connection, None] = {}
+
+    def add(self, connection: Connection) -> None:
+        """Add a connection. If there are too many, end the oldest one that waits for its client."""
+        self._open[connection] = None
+        if len(self._open) > self.maximum:
+            oldest = next(each for each in self._open if each.waits_for_client)
+            self.remove(oldest)
+            oldest.make_room()
+
+    def remove(self, connection: Connection) -> None:
+        """Remove a connection that is closed."""
+        self._open.pop(connection, None)
+
+    def use(self, connection: Connection) -> None:
+        """Make a connection the newest one."""
+        if connection in self._open:
+            self._open[connection] = self._open.pop(connection)
+
+    @property
+    def num_unread(self) -> int:
+        """Number of bytes of responses that their clients have not read."""
+        return sum(each.transport.get_write_buffer_size() for each in list(self._open))
+
+
+class Connection(H11Protocol):
+    """One connection."""
+
+    def __init__(self, connections: Connections, **options: Any) -> None:
+        super().__init__(**options)
+        self._connections = connections
+        self.conn: Parser = Parser()
+        self._has_ended = False
+        """Whether the client sends no more."""
+        self._has_failed = False
+        self._timer: asyncio.TimerHandle | None = None
+        """Timer of a request that has begun to arrive."""
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether the connection waits for a request, for a part of it, or for its response to be
+        read."""
+        return not self.is_answering or self.cycle.more_body
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a place among the connections, and wait for a request."""
+        transport.max_size = READ_AT_A_TIME  # type: ignore[attr-defined]
+        self._patient = Transport(transport, self._connections.seconds, self._is_receiving)
+        super().connection_made(cast(asyncio.Transport, self._patient))
+        self._wait()
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave the connections."""
+        self._connections.remove(self)
+        super().connection_lost(exc)
+        self._stop_timer()
+        self._unset_keepalive_if_required()
+        self._patient.end()
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request. What comes after a malformed request is discarded."""
+        if self._has_failed or self.transport.is_closing():
+            return
+        cycle = self.cycle
+        super().data_received(data)
+        self._after_events(cycle)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Return whether to keep the connection open for a response, though the client has closed
+        its writing side."""
+        self._has_ended = True
+        if self.is_answering and not self.cycle.more_body:
+            self._patient.probe()
+            return True
+        if not self.is_answering and not self._has_failed and self.conn.has_part:
+            self._fail(RequestError(400, "the request ended before its end", CLOSE))
+            return True
+        return False
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or close the connection if no further one comes."""
+        cycle = self.cycle
+        super().on_response_complete()
+        if self.transport.is_closing():
+            return
+        self._after_events(cycle)
+        if self._has_ended:
+            if self.is_answering:
+                self._patient.probe()
+            else:
+                self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer malformed bytes."""
+        self._fail(self.conn.fault or RequestError(400, msg, CLOSE))
+
+    def make_room(self) -> None:
+        """End the connection, because there are too many others."""
+        if self._has_failed or not (self.is_answering or self.conn.has_part):
+            self.transport.abort()
+            return
+        message = f"the service has more than {self._connections.maximum:,} connections"
+        self._fail(RequestError(503, f"{message}: try again later", {**RETRY, **CLOSE}))
+
+    def _after_events(self, before: RequestResponseCycle | None) -> None:
+        """Set the timers, after bytes were read; `before` is the last request before them."""
+        if self.cycle is not before:
+            self._connections.use(self)
+            self._stop_timer()
+        if self.is_answering or self.transport.is_closing():
+            return
+        if not self.conn.has_part:
+            self._stop_timer()
+            self._wait()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self._connections.seconds, self._end_waiting)
+
+    def _wait(self) -> None:
+        """Close the connection after some time without a byte."""
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                IDLE_SECONDS, self.timeout_keep_alive_handler
+            )
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _end_waiting(self) -> None:
+        """End a connection whose request does not arrive in time."""
+        self._timer = None
+        if self.conn.their_state is not h11.IDLE:  # its body; the response is sent
+            self.transport.close()
+            return
+        message = f"the headers did not arrive within {self._connections.seconds:g} s"
+        self._fail(RequestError(408, message, CLOSE))
+
+    def _is_receiving(self) -> bool:
+        return not self._has_ended and (self._has_failed or self.conn.is_receiving)
+
+    def _fail(self, error: RequestError) -> None:
+        """Answer the present request, or the one that is arriving, with an error, and close the
+        connection."""
+        self._has_failed = True
+        self._stop_timer()
+        if self.is_answering:  # the body is malformed or late
+            cast(dict[str, Any], self.cycle.scope)[FAULT] = error
+            self.cycle.keep_alive = self.cycle.more_body = False
+            self.cycle.message_event.set()
+            return
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # answered already
+            self.transport.close()
+            return
+        self._answer(error)
+
+    def _answer(self, error: RequestError) -> None:
+        """Send the response of an error as that of the application to a request."""
+        self._unset_keepalive_if_required()
+        request = self.conn.request
+        scope: Any = {
+            "type": "http",
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "method": request.method.decode() if request else None,
+            "root_path": "",
+            "path": request.target.decode().partition("?")[0] if request else None,
+            "query_string": b"",
+            "headers": list(request.headers) if request else [],
+            "state": {},
+            FAULT: error,
+        }
+        self.cycle = RequestResponseCycle(
+            scope=scope,
+            conn=self.conn,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            on_response=self.on_response_complete,
+        )
+        self.cycle.keep_alive = self.cycle.more_body = False
+        task = self.loop.create_task(self.cycle.run_asgi(self.app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)
