@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import time
 from itertools import chain
 
 import pytest
 
 from regard.serving.app import build_app
 from regard.serving.service import Service
+from regard.wanted import check_wanted
 from tests.serving.services import (
     Fake,
     call,
@@ -290,3 +292,70 @@ def test_a_fault_of_the_worker_ends_its_jobs_and_not_the_worker():
 def test_one_request():
     answer = request(service_of(Fake()), "/translate", texts("a"))
     assert answer.results == [{"text": "a", "beam": 1}]
+
+
+class Steps(Fake):
+    """An operation of many steps, of which a search would be."""
+
+    num_steps = 0
+
+    def run(self, items, settings):
+        self.batches.append(list(items))
+        for _ in range(1000 if "long" in items else 1):
+            check_wanted()
+            self.num_steps += 1
+            time.sleep(0.01)
+        return [json.dumps({"text": text}) for text in items]
+
+
+def abandoned(bodies, seconds=30.0, *, goes=True):
+    """Send long requests, let their clients go, and time a request for another run."""
+    slow, fast = Steps(), Fake()
+
+    async def run():
+        service = service_of(slow, fast, seconds=seconds)
+        async with running(service) as app:
+            tasks = [
+                asyncio.ensure_future(call(app, "/runs/fake/translate", body)) for body in bodies
+            ]
+            await until(lambda: slow.num_steps > 3)
+            if goes:
+                for task in tasks:
+                    task.cancel()
+            else:
+                await asyncio.gather(*tasks)
+            began = time.monotonic()
+            answer = await call(app, "/runs/second/translate", texts("a"))
+            return answer.status, time.monotonic() - began, slow.num_steps
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("bodies", [[texts("long")], [texts("long", "b")] * 3], ids=len)
+def test_a_batch_stops_between_steps_when_its_clients_are_gone(bodies):
+    status, waited, num_steps = abandoned(bodies)
+    assert (status, num_steps < 50) == (200, True)
+    assert waited < 1
+
+
+def test_a_batch_stops_when_its_time_is_over():
+    status, waited, num_steps = abandoned([texts("long", "b")], 0.3, goes=False)
+    assert (status, num_steps < 100) == (200, True)
+    assert waited < 1
+
+
+def test_a_batch_goes_on_while_one_client_waits():
+    slow = Steps()
+
+    async def run():
+        service = service_of(slow)
+        async with running(service) as app:
+            first = asyncio.ensure_future(call(app, "/translate", texts("a")))
+            await until(lambda: slow.batches)
+            gone = asyncio.ensure_future(call(app, "/translate", texts("b")))
+            stays = asyncio.ensure_future(call(app, "/translate", texts("c")))
+            await until(lambda: service.worker.num_texts > 2)
+            gone.cancel()
+            return await first, await stays
+
+    assert [answer.status for answer in asyncio.run(run())] == [200, 200]

@@ -30,6 +30,7 @@ from regard.search.hypothesis import Hypothesis, Lattice
 from regard.search.limits import Limits, Rules, count_active, rows_to_keep
 from regard.search.penalties import Average, LengthPenalty, SourceCoverage
 from regard.shapes import Bool, Float, Int, Tensor
+from regard.wanted import check_wanted
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ def beam(
     with_weights = need_weights or live.coverage is not None
     num_active = live.sentences.size(0)
     for position in range(rules.longest):
+        check_wanted()
         output, state = decoder.step(live.tokens, state, need_weights=with_weights)
         logits = decoder.project(output.features)
         candidates = top_candidates(

@@ -14,6 +14,7 @@ from regard.search.hypothesis import Hypothesis
 from regard.search.limits import Limits, Rules, count_active, rows_to_keep
 from regard.search.penalties import LengthPenalty, NoPenalty
 from regard.shapes import Float, Int, Tensor
+from regard.wanted import check_wanted
 
 NO_PENALTY = NoPenalty()
 Choose = Callable[
@@ -72,6 +73,7 @@ def decode(
     num_sentences = num_active = maximum.size(0)
     steps, attention = [], []
     for position in range(rules.longest):
+        check_wanted()
         output, state = decoder.step(tokens, state, need_weights=need_weights)
         logits = decoder.project(output.features)
         tokens, log_probabilities = choose(logits, rules.forbidden(position))

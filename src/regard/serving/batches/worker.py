@@ -26,7 +26,8 @@ from regard.serving.api.errors import RETRY, RequestError
 from regard.serving.api.limits import Limits
 from regard.serving.api.verbs import Settings
 from regard.serving.batches.jobs import Job
-from regard.serving.batches.operations import Operation, Result
+from regard.serving.batches.operations import Operation
+from regard.wanted import UnwantedError, while_wanted
 
 Operations = Mapping[str, Mapping[str, Operation]]
 """Operations by the names of runs and verbs."""
@@ -255,28 +256,46 @@ def _batches(entries: Iterable[_Entry], limits: Limits) -> Iterator[list[_Entry]
 
 def _run_batch(batch: Sequence[_Entry], operation: Operation, settings: Settings) -> None:
     """Add the results of a batch to its jobs. If the batch fails, its texts run one by one, so that
-    the error of one text is no error of the others."""
+    the error of one text is no error of the others. If no job waits for its results any more, the
+    batch stops between two steps."""
     began = time.monotonic()
     for entry in batch:
         entry.job.started = entry.job.started or began
+    with suppress(UnwantedError):
+        if len(batch) > 1:
+            with suppress(_FailedError):
+                _add_results(batch, operation, settings)
+                return
+        for entry in batch:
+            if entry.job.is_wanted:
+                try:
+                    _add_results([entry], operation, settings)
+                except _FailedError as failure:
+                    entry.job.add(entry.index, _placed(failure.error, entry.job, entry.index))
+
+
+class _FailedError(Exception):
+    """An operation raised an error."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _add_results(batch: Sequence[_Entry], operation: Operation, settings: Settings) -> None:
+    """Add the results of a batch to its jobs. UnwantedError if no job waits for them any more."""
     items = [entry.job.items[entry.index] for entry in batch]
-    results: Sequence[Result] = ()
-    if len(batch) > 1:
-        with suppress(Exception):
+    try:
+        with while_wanted(lambda: any(entry.job.is_wanted for entry in batch)):
             results = operation.run(items, settings)
-    results = results or [_single_result(operation, item, settings) for item in items]
+    except UnwantedError:
+        raise
+    except Exception as error:
+        raise _FailedError(error) from error
     for entry, result in zip(batch, results, strict=True):
         if isinstance(result, Exception):
             result = _placed(result, entry.job, entry.index)
         entry.job.add(entry.index, result)
-
-
-def _single_result(operation: Operation, item: Any, settings: Settings) -> Result:
-    """Return the result of one text, or the error."""
-    try:
-        return operation.run([item], settings)[0]
-    except Exception as error:  # noqa: BLE001 - the response reports it
-        return error
 
 
 def _placed(error: Exception, job: Job, index: int) -> Exception:
