@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
+import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from regard.characters import composed, is_blank_text
 from regard.config import ClassificationDataConfig, Data, DataConfig, Experiment
 from regard.errors import UserError
 from regard.pipeline.fit import recipe_of, train
@@ -178,7 +180,7 @@ class Classifier(_Estimator):
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         """Return the accuracy: the share of texts whose label is predicted."""
-        return _share(self.predict(X), y)
+        return _share(self.predict(X), _in_nfc(np.asarray(y)))
 
     def __sklearn_tags__(self) -> Any:
         return self._tags(is_classifier=True)
@@ -252,7 +254,20 @@ def _labels(values: Any) -> np.ndarray:
         raise ValueError(f"y has {labels.ndim} axes: expected a list with a label for each text")
     if any(map(_is_missing, labels.tolist())):
         raise ValueError("y has missing labels (None or NaN): leave their texts out")
-    return labels
+    return _in_nfc(labels)
+
+
+def _in_nfc(labels: np.ndarray) -> np.ndarray:
+    """Return labels with texts in NFC, as models read texts."""
+    if labels.dtype.kind not in "UO":
+        return labels
+    values = [
+        unicodedata.normalize("NFC", label) if isinstance(label, str) else label
+        for label in labels.tolist()
+    ]
+    result = np.empty(len(values), dtype=object)
+    result[:] = values
+    return result if labels.dtype.kind == "O" else result.astype(str)
 
 
 def _is_missing(label: object) -> bool:
@@ -263,8 +278,8 @@ def _is_missing(label: object) -> bool:
 
 def _texts_of_labels(classes: np.ndarray) -> list[str]:
     """Return the labels as texts on one line, or their numbers if two labels have one text."""
-    names = [" ".join(str(label).split()) for label in classes.tolist()]
-    is_distinct = len(set(names)) == len(names) and all(names)
+    names = [composed(str(label)) for label in classes.tolist()]
+    is_distinct = len(set(names)) == len(names) and not any(map(is_blank_text, names))
     return names if is_distinct else [str(number) for number in range(len(names))]
 
 

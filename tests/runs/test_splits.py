@@ -53,6 +53,29 @@ def test_files_of_which_most_lines_cannot_be_read_are_named(tmp_path, monkeypatc
     assert splits.read(DataConfig(path=good)).unusable == ()
 
 
+@pytest.mark.parametrize("is_large", [False, True])
+def test_invisible_characters_are_counted_by_file(tmp_path, monkeypatch, is_large):
+    texts = [f"w{n}\tv{n}" for n in range(200)]
+    texts[3], texts[9], texts[11] = "a\xadb\tc", "a\tb\u200bc\u200b", "a\xad\td\u2066e"
+    texts[20] = "\u200e \t x"
+    path = written(tmp_path / "marks.tsv", texts)
+    dev = written(tmp_path / "dev.tsv", ["x1\ty1", "z1\tq\u200f"])
+    if is_large:
+        monkeypatch.setattr("regard.runs.corpora.LARGE", 0)
+        monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    for _ in range(2):  # the second time from the cache
+        blank, train, held_out = splits.read(DataConfig(path=path, dev_path=dev)).left_out
+        assert blank == f"left out 1 line of {path}: 1 with a blank side (line 21)"
+        assert train == (
+            f"invisible characters in 3 of 199 pairs of {path} (lines 4, 10, 12): \\u00ad (soft "
+            "hyphen) in 2, \\u200b (zero width space) in 1, \\u2066 (left-to-right isolate) in 1; "
+            "models read them: remove them unless they are meant"
+        )
+        assert held_out.startswith(f"invisible characters in 1 of 2 pairs of {dev} (line 2)")
+        moved = tmp_path / "moved.tsv"
+        path, dev = path.rename(moved) if path != moved else path, dev
+
+
 def test_one_column_of_a_table_of_numbers_is_no_text(tmp_path):
     numbers = [f"{n * 7 % 17},{n * 5 % 13},{n * 3 % 19 / 10},{n % 3}" for n in range(60)]
     pairs = DataConfig(path=written(tmp_path / "digits.csv", numbers), delimiter="comma")

@@ -107,6 +107,17 @@ def test_labels(labels, words):
 
 def test_enough_labels_and_images_are_no_findings():
     assert label_findings([Pair("text", label, 1) for label in "AB" * 30]) == ()
+
+
+def test_labels_that_hardly_differ_are_reported():
+    labels = ["Not sure"] * 20 + ["not\u200b sure"] * 21 + ["no"] * 30 + ["Notsure"] * 22
+    (finding,) = label_findings([Pair("text", label, 1) for label in labels])
+    assert finding.severity == "warn"
+    assert finding.text == (
+        "labels that differ only in case, white space or invisible characters are different "
+        "labels: 'Not sure' (20), 'Notsure' (22), 'not\\u200b sure' (21); write them alike if they "
+        "mean the same"
+    )
     assert caption_findings(380, is_pretrained=True) == ()
     assert caption_findings(2000, is_pretrained=False) == ()
     assert caption_findings(380, is_pretrained=False)[0].text.startswith("380 images: expect")

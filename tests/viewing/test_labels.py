@@ -132,6 +132,8 @@ def test_the_number_of_labels_must_match_the_positions() -> None:
         ("क\u200dष", "क\u200dष"),
         ("\u200d", "\\u200d"),
         ("\u200c\u200b", "\\u200c\\u200b"),
+        ("би\xadнон", "би\\u00adнон"),
+        ("a\u200eb\u200dc", "a\\u200eb\u200dc"),
         ("▁", "␣"),
         ("▁the", "␣the"),
         ("\u00a0", "␣"),

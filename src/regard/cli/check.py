@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from regard.cli.options import parse
+from regard.cli.output import say
 from regard.config import (
     CaptionDataConfig,
     ClassificationDataConfig,
@@ -180,7 +181,7 @@ def _experiment(options: Options, several: DataConfig | None) -> Experiment | No
     if several is not None:
         print(f"{len(_files(several))} files; recognised in the first:")
     if inspection is not None:
-        print("\n".join(inspection.lines()))
+        say("\n".join(inspection.lines()))
     experiment = find_experiment(name, words)
     data = replace(experiment.data, **form)
     if isinstance(data, CaptionDataConfig):
@@ -218,10 +219,10 @@ def _print_check(experiment: Experiment, *, counts: bool = True) -> int:
     with PreparationView() as on_progress:
         result = check_data(experiment, on_progress)
     if counts:
-        print("\n".join((*result.counts, *(f"warning: {line}" for line in result.left_out))))
+        say("\n".join((*result.counts, *(f"warning: {line}" for line in result.left_out))))
     for finding in result.findings:
         label = "training would stop" if finding.severity == "stop" else "warning"
-        print(f"{label}: {finding.text}")
+        say(f"{label}: {finding.text}")
     return 1 if any(finding.severity == "stop" for finding in result.findings) else 0
 
 
@@ -257,7 +258,7 @@ def _print_report(options: Options, data: DataConfig, *, is_divided: bool) -> No
         test=_pairs(options.test, options.test_target_path, settings),
         settings=CheckSettings(cut, target, options.max_length),
     )
-    print("\n".join(report.lines()))
+    say("\n".join(report.lines()))
 
 
 def _divided_pairs(data: DataConfig) -> Corpus:

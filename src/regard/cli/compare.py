@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from regard.cli.options import parse
-from regard.cli.output import warn
+from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView
 from regard.cli.tables import format_table
 from regard.config.checks import Count, CountOrZero
@@ -67,8 +67,8 @@ def run(arguments: list[str]) -> None:
     print("\n".join(format_table(study.shown_rows())))
     _print_notes(study, options)
     for row in study.differences:
-        print(f"\nSource:    {row.source}\nReference: {' | '.join(row.references)}")
-        print(f"{study.systems[0].name}: {row.baseline_text}\n{row.system}: {row.text}")
+        say(f"\nSource:    {row.source}\nReference: {' | '.join(row.references)}")
+        say(f"{study.systems[0].name}: {row.baseline_text}\n{row.system}: {row.text}")
     if options.csv is not None:
         study.save(options.csv)
     if options.output is not None:

@@ -13,7 +13,7 @@ import tyro
 from regard.cli import show
 from regard.cli.lines import MOSTLY
 from regard.cli.options import Device, Runs
-from regard.cli.output import counted, warn
+from regard.cli.output import counted, say, warn
 from regard.cli.progress import PreparationView
 from regard.cli.searching import SearchFields, parse
 from regard.config import Data, SearchConfig
@@ -127,7 +127,7 @@ def run(arguments: list[str]) -> None:
             f"columns: {source} -> source (--source-column), {targets} -> target (--target-column)"
         )
     for line in corpus.summary():
-        print(line)
+        say(line)
     if options.data is not None:
         runs = [options.run, *options.ensemble]
         _warn_of_training_pairs(model, runs, options.data, corpus.pairs[: options.first])
@@ -239,7 +239,7 @@ def _report(
     from regard.tasks.evaluation import bleu_note, is_informative
 
     for line in evaluation.left_out:
-        print(line)
+        say(line)
     num_words = evaluation.num_words
     scores = [s for s in evaluation.scores if tokenized or is_informative(s.name, num_words)]
     width = max(12, *(len(score.name) for score in evaluation.scores))
@@ -248,12 +248,12 @@ def _report(
     if len(scores) < len(evaluation.scores):
         print(bleu_note(num_words, "results.json"))
     for worse in evaluation.slices:
-        print(worse)
+        say(str(worse))
     if labels:
         show.confusion(evaluation.confusion(labels))
     for output in evaluation.outputs[:num_examples]:
-        print(f"\n{texts.source_label:10} {output.source}\n{texts.output_label:10} {output.text}")
-        print("\n".join(f"Actual:    {reference}" for reference in output.references))
+        say(f"\n{texts.source_label:10} {output.source}\n{texts.output_label:10} {output.text}")
+        say("\n".join(f"Actual:    {reference}" for reference in output.references))
 
 
 def _check_options(model: Model, task_options: Sequence[str], options: Options) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from regard import instruction_set, interruption, torchrun
-from regard.cli.output import drop_output, with_own_options
+from regard.cli.output import drop_output, warn, with_own_options
 from regard.cli.typed import is_text
 from regard.config.checks import format_value
 from regard.errors import ConnectionLostError, UsageError, UserError, is_out_of_memory
@@ -101,11 +101,11 @@ def run(arguments: list[str]) -> int:
         return status
     except ConnectionLostError as error:
         if not torchrun.has_launcher():  # otherwise it tells why the other process ended
-            print(f"regard {name}{place}: {error}", file=sys.stderr)
+            warn(f"regard {name}{place}: {error}")
         return error.STATUS
     except UserError as error:
         message = with_own_options(str(error), getattr(command, "Options", None))
-        print(f"regard {name}{place}: {message}", file=sys.stderr)
+        warn(f"regard {name}{place}: {message}")
         return error.STATUS
     except BrokenPipeError:
         drop_output()

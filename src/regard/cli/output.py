@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
+from regard.characters import with_escapes
+
 FILE_FIELD = re.compile(
     r"(?:--)?\bdata\.((?:no-)?header|(?:source|target)[-_]column|encoding|delimiter|sheet)\b(?!\.\w)"
 )
@@ -16,18 +18,18 @@ FILE_FIELD = re.compile(
 
 
 def say(text: str) -> None:
-    """Print a line. If the reader of a pipe has closed it, as `| head` does, warn once and drop all
-    further output; the work continues."""
+    """Print a line, with escapes of invisible characters. If the reader of a pipe has closed it, as
+    `| head` does, warn once and drop all further output; the work continues."""
     try:
-        print(text, flush=True)
+        print(with_escapes(text), flush=True)
     except BrokenPipeError:
         drop_output()
         warn("the output is closed: continuing without output")
 
 
 def warn(text: str) -> None:
-    """Print a line on the standard error."""
-    print(text, file=sys.stderr)
+    """Print a line on the standard error, with escapes of invisible characters."""
+    print(with_escapes(text), file=sys.stderr)
 
 
 def counted(number: int, noun: str) -> str:

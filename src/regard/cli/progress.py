@@ -18,6 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from regard.characters import with_escapes
 from regard.cli.output import counted, say, warn
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ class TrainingView:
     def _say(self, text: str) -> None:
         self._clock.restart()
         if self._bar.live.is_started and not self._bar.disable:
-            self._bar.console.print(text, markup=False, highlight=False)
+            self._bar.console.print(with_escapes(text), markup=False, highlight=False)
         else:
             say(text)
 

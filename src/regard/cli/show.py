@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from regard.characters import with_escapes
 from regard.cli.output import warn
 from regard.errors import UserError
 from regard.files import shorten_name
@@ -112,10 +113,10 @@ def _counts(matrix: Confusion, shown: list[int]) -> Table:
     table = Table(title="rows: true labels; columns: predictions", box=None, title_justify="left")
     table.add_column("")
     for label in [*(matrix.labels[number] for number in shown), *SCORES]:
-        table.add_column(label, justify="right")
+        table.add_column(_name(label), justify="right")
     for number in shown:
         counts = map(str, matrix.counts[number, shown])
-        table.add_row(matrix.labels[number], *counts, *_scores(matrix, number))
+        table.add_row(_name(matrix.labels[number]), *counts, *_scores(matrix, number))
     return table
 
 
@@ -130,8 +131,14 @@ def _errors(matrix: Confusion, shown: list[int]) -> Table:
         num_examples, counts[number] = counts.sum(), 0
         error = f"{matrix.labels[counts.argmax()]} ({counts.max()})" if counts.any() else ""
         scores = _scores(matrix, number)
-        table.add_row(matrix.labels[number], str(num_examples), *scores, error)
+        label = _name(matrix.labels[number])
+        table.add_row(label, str(num_examples), *scores, _name(error))
     return table
+
+
+def _name(label: str) -> Text:
+    """Return a label for a table, without markup and with escapes of invisible characters."""
+    return Text(with_escapes(label))
 
 
 def _scores(matrix: Confusion, number: int) -> list[str]:

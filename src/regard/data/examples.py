@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from regard.data.files.lines import LeftOut, LineProblem
 from regard.data.files.tables import column_name
+from regard.data.invisible import InvisibleCharacters
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,5 +92,7 @@ class Corpus:
         return left_out
 
     def summary(self) -> tuple[str, ...]:
-        """Return a sentence for each file with dropped lines, and the remarks."""
-        return self.left_out.summary() + self.remarks
+        """Return a sentence for each file with dropped lines, the remarks, and a sentence for each
+        file with invisible characters."""
+        invisible = InvisibleCharacters.of(self.pairs)
+        return self.left_out.summary() + self.remarks + invisible.summary()

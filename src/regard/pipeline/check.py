@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from statistics import mean, median
 
+from regard.characters import with_escapes
 from regard.config import ClassificationDataConfig, Data, Experiment, resolve
 from regard.config.data import names_files
 from regard.data.examples import Pair
@@ -91,7 +92,8 @@ def _targets(data: Data, pairs: Sequence[Pair]) -> Iterator[str]:
         yield _lengths(pairs, "source")
     if data.target == "label":
         labels = Counter(pair.target for pair in pairs).most_common()
-        shown = ", ".join(f"{label[:40]} {count:,}" for label, count in labels[:SHOWN])
+        names = (f"{with_escapes(label[:40])} {count:,}" for label, count in labels[:SHOWN])
+        shown = ", ".join(names)
         more = f" and {len(labels) - SHOWN:,} more" if len(labels) > SHOWN else ""
         yield f"examples of each label: {shown}{more}"
     else:

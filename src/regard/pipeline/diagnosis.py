@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from regard.characters import quoted
 from regard.config import Experiment, TrainingConfig
 from regard.data.text.parallel import read_pairs
 from regard.runs.folder import RunFolder
@@ -72,7 +73,7 @@ def diagnose(
     if metric == "accuracy" and targets:
         ((label, count),) = Counter(targets).most_common(1)
         maximum = 100 * count / len(targets)
-        comparison = f", not above {maximum:.2f} for always answering {label[:40]!r}"
+        comparison = f", not above {maximum:.2f} for always answering {quoted(label, 40)}"
         if count == len(targets):
             return None
     if maximum is None or end.score > maximum:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from regard import recipes
+from regard.characters import with_escapes
 from regard.config import Data, Experiment
 from regard.data.files.columns import TableFacts
 from regard.data.files.inspection import can_inspect, inspect
@@ -276,5 +277,5 @@ def _begin(
     unused = [str(option) for option in plan.unused if option.name in names]
     findings = [finding.text for finding in plan.findings]
     for line in (*plan.left_out, *findings, *unused):
-        warnings.warn(line, stacklevel=5)  # the caller of `train`
+        warnings.warn(with_escapes(line), stacklevel=5)  # the caller of `train`
     return reporter

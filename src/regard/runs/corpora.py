@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from regard.characters import composed
 from regard.config import CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
 from regard.config.corpora import CorpusPaths, is_pattern
 from regard.data.examples import Corpus
@@ -176,6 +177,9 @@ def _labelled(config: ClassificationDataConfig, corpus: Corpus | None) -> DataSo
     if corpus is not None:
         if config.target == "number":
             corpus = with_bare_numbers(corpus, may_have_commas=False)
+        else:
+            labels = (replace(pair, target=composed(pair.target)) for pair in corpus.pairs)
+            corpus = replace(corpus, pairs=tuple(labels))
         return DataSources(corpus, read(config.dev_path, corpus), read(config.test_path, corpus))
     if config.synthetic is not None:
         train = Corpus(generate(config.synthetic, config.synthetic_size, config.seed))

@@ -10,6 +10,7 @@ import numpy as np
 from regard.config import Data
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import LeftOut
+from regard.data.invisible import InvisibleCharacters
 from regard.data.splits import DEV, MAX_HELD_OUT, TEST, TRAIN, assign_splits, source_hashes
 from regard.errors import UserError
 from regard.runs.corpora import DataSources
@@ -36,6 +37,8 @@ class SplitResult:
     """Number of pairs of a dev file whose source is trained on."""
     num_test_shared: int
     """Number of pairs of a test file whose source is trained on."""
+    invisible: InvisibleCharacters
+    """Invisible characters of the pairs that are trained on or held out."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class HoldOut:
             part and hashlib.sha256(source_hashes(part.pairs).tobytes()).hexdigest()
             for part in (self.sources.dev, self.sources.test)
         ]
-        return ["split 3", config.limit, config.dev_size, config.test_size, config.seed, *digests]
+        return ["split 4", config.limit, config.dev_size, config.test_size, config.seed, *digests]
 
     def sizes(self, num_pairs: int, num_free: int) -> tuple[int, int]:
         """Return the largest numbers of dev and test pairs, of which `num_free` pairs can be held
@@ -111,6 +114,7 @@ def split_corpus(rule: HoldOut, corpus: Corpus, on_progress: OnProgress | None) 
         left_out=corpus.left_out,
         num_shared=shared[0],
         num_test_shared=shared[1],
+        invisible=InvisibleCharacters.of(pairs),
     )
 
 

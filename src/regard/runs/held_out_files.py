@@ -9,6 +9,7 @@ import numpy as np
 
 from regard.data.examples import Pair
 from regard.data.files.lines import LeftOut
+from regard.data.invisible import InvisibleCharacters
 from regard.data.source_sample import SourceSample
 from regard.data.splits import DEV, MAX_HELD_OUT, TEST, source_hashes
 from regard.data.text.parallel import no_pairs
@@ -37,7 +38,7 @@ def split_files(rule: HoldOut, files: PairFiles, on_progress: OnProgress | None)
     for place, pairs, hashes in _parts(
         files, f"reading{FIRST_RUN}", on_progress, counter.left_out, total=files.estimated_lines()
     ):
-        counter.add(place, hashes)
+        counter.add(place, pairs, hashes)
         _add(sample, place, pairs, hashes, limit, size)
     if not counter.num_pairs:
         raise no_pairs((files.files[0].path, files.files[0].target_path), counter.left_out)
@@ -74,6 +75,7 @@ def split_files(rule: HoldOut, files: PairFiles, on_progress: OnProgress | None)
         left_out=counter.left_out,
         num_shared=shared[0],
         num_test_shared=shared[1],
+        invisible=counter.invisible,
     )
 
 
@@ -82,13 +84,15 @@ class _Counter:
 
     def __init__(self, rule: HoldOut) -> None:
         self.left_out = LeftOut()
+        self.invisible = InvisibleCharacters()
         self.num_pairs = 0
         self._limit = rule.config.limit
         self._own = rule.hashes_of_files()
         self._are_found = [np.zeros(len(own), bool) for own in self._own]
 
-    def add(self, place: int, hashes: np.ndarray) -> None:
+    def add(self, place: int, pairs: list[Pair], hashes: np.ndarray) -> None:
         """Count pairs, the first of which is at this place."""
+        self.invisible.add(pairs)
         self.num_pairs += len(hashes)
         training = hashes if self._limit is None else hashes[: max(0, self._limit - place)]
         for own, are_found in zip(self._own, self._are_found, strict=True):

@@ -12,6 +12,7 @@ from regard.config import Data
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import LeftOut, LineNumbers
 from regard.data.files.objects import Table
+from regard.data.invisible import InvisibleCharacters
 from regard.data.text.report import Overlap
 from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
@@ -107,6 +108,7 @@ def read(config: Data, on_progress: OnProgress | None = None, table: Table | Non
     train = TrainingPairs(source, result.num_train, result.first, frozenset(result.held_out), cache)
     unusable = _unreadable(result.num_pairs, result.left_out)
     left_out = result.left_out.summary() + (source.remarks if isinstance(source, Corpus) else ())
+    left_out += result.invisible.summary()
     for corpus in (dev, test):
         left_out += corpus.summary() if corpus else ()
         unusable += _unreadable(len(corpus.pairs), corpus.left_out) if corpus else ()
@@ -180,5 +182,17 @@ def _from_json(values: dict[str, Any], source: PairFiles) -> SplitResult:
         for path, kinds in result["left_out"]["places"].items()
     }
     parts = {part: tuple(Pair(**pair) for pair in result[part]) for part in ("dev", "test")}
-    held_out = tuple(result["held_out"])
-    return SplitResult(**{**result, **parts, "held_out": held_out, "left_out": LeftOut(places)})
+    invisible = result["invisible"]
+    lines = {path: LineNumbers(**numbers) for path, numbers in invisible["lines"].items()}
+    invisible = {**invisible, "lines": lines}
+    moved = {
+        name: {now[path]: value for path, value in by_file.items()}
+        for name, by_file in invisible.items()
+    }
+    values = {
+        **parts,
+        "held_out": tuple(result["held_out"]),
+        "left_out": LeftOut(places),
+        "invisible": InvisibleCharacters(**moved),
+    }
+    return SplitResult(**{**result, **values})

@@ -9,6 +9,7 @@ from itertools import islice
 from math import ceil
 from pathlib import Path
 
+from regard.characters import comparable, quoted, with_escapes
 from regard.config import Data, ModelConfig, TrainingConfig
 from regard.data.examples import Pair
 from regard.data.files.columns import is_count
@@ -28,6 +29,8 @@ MIN_DEV = 20
 MIN_PAIRS = 50
 MIN_EXAMPLES = 20
 """Least number of examples of a label."""
+SHOWN_LABELS = 5
+"""Number of similar labels in a message."""
 MIN_IMAGES = 2000
 """Number of images below which an encoder trained from scratch learns little."""
 MIN_UPDATES = 200
@@ -123,8 +126,8 @@ def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
         findings.append(
             Finding(
                 "warn",
-                f"all {len(train):,} training examples have the label {next(iter(counts))[:40]!r}: "
-                "check the column with --data.target-column",
+                f"all {len(train):,} training examples have the label "
+                f"{quoted(next(iter(counts)), 40)}: check the column with --data.target-column",
             )
         )
     elif len(train) >= MIN_DEV and len(counts) > len(train) / 2:
@@ -138,7 +141,7 @@ def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
     else:
         rare = [label for label, count in counts.items() if count < MIN_EXAMPLES]
         if rare and len(train) >= MIN_DEV:
-            shown = ", ".join(f"{label[:20]} ({counts[label]})" for label in rare[:3])
+            shown = ", ".join(f"{with_escapes(label[:20])} ({counts[label]})" for label in rare[:3])
             noun = "label has" if len(rare) == 1 else "labels have"
             findings.append(
                 Finding(
@@ -147,7 +150,30 @@ def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
                     "expect poor predictions of these labels",
                 )
             )
-    return tuple(findings)
+    return (*findings, *_similar_labels(counts))
+
+
+def _similar_labels(counts: Counter[str]) -> tuple[Finding, ...]:
+    """Return the finding about labels that differ only in case, white space or characters that are
+    not seen."""
+    groups: dict[str, list[str]] = {}
+    for label in sorted(counts):
+        groups.setdefault(comparable(label), []).append(label)
+    similar = [labels for labels in groups.values() if len(labels) > 1]
+    if not similar:
+        return ()
+    shown = "; ".join(
+        ", ".join(f"{quoted(label, 20)} ({counts[label]:,})" for label in labels[:SHOWN_LABELS])
+        for labels in similar[:SHOWN_LABELS]
+    )
+    more = f"; and {len(similar) - SHOWN_LABELS} more" if len(similar) > SHOWN_LABELS else ""
+    return (
+        Finding(
+            "warn",
+            "labels that differ only in case, white space or invisible characters are different "
+            f"labels: {shown}{more}; write them alike if they mean the same",
+        ),
+    )
 
 
 def caption_findings(num_images: int, *, is_pretrained: bool) -> tuple[Finding, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from regard.characters import composed, is_blank_text
 from regard.data.text.features import SEPARATOR, FeatureTokenizer, split_source
 from regard.data.text.segmentation import plain
 from regard.data.text.tokenizer import Tokenizer
@@ -48,12 +49,12 @@ class SourceForm:
     def problem(self, source: str) -> str:
         """Return the difference between a source and those of the training, such as "0 features,
         expected 1: column 3". Empty if there is none, and for a blank source."""
-        if not source.strip():
+        if is_blank_text(source):
             return ""
         text, *features = source.split(SEPARATOR) if self.columns else [source]
         if len(features) != len(self.columns):
             return self._wrong_number(len(features))
-        if not text.strip():
+        if is_blank_text(text):
             return "features, but no text before them: expected the text, a tab and the features"
         return self._subwords(text)
 
@@ -74,18 +75,19 @@ class SourceForm:
     def unknown_values(self, source: str) -> tuple[str, ...]:
         """Return the values of features that the training did not have, and (blank) for a column
         without one."""
-        if not self.columns or not source.strip():
+        if not self.columns or is_blank_text(source):
             return ()
         known = self.known_values
         values = (value for value in split_source(source)[1] if value not in known)
-        is_blank = not all(cell.strip() for cell in source.split(SEPARATOR))
+        is_blank = any(map(is_blank_text, source.split(SEPARATOR)))
         return (*values, *(["(blank)"] if is_blank else []))
 
     @cached_property
     def known_values(self) -> dict[str, None]:
         """Values of features in training, in their order."""
         tokenizer = self.tokenizer
-        return dict.fromkeys(tokenizer.values if isinstance(tokenizer, FeatureTokenizer) else ())
+        values = tokenizer.values if isinstance(tokenizer, FeatureTokenizer) else ()
+        return dict.fromkeys(map(composed, values))
 
     def _wrong_number(self, number: int) -> str:
         noun = "feature" if number == 1 else "features"

@@ -10,6 +10,7 @@ from itertools import groupby
 import numpy as np
 from jaxtyping import Float
 
+from regard.characters import escape, has_invisible
 from regard.errors import UserError
 from regard.names import AttentionKind
 from regard.trace import UNKNOWN_MARK, AttentionMap, Trace
@@ -210,9 +211,10 @@ def short(piece: str) -> str:
 
 
 def _sign(character: str, *, joined: bool) -> str:
-    """Return the sign of a character. Format characters in a word are kept, because joiners shape
-    the letters next to them."""
+    """Return the sign of a character. Joiners in a word are kept, because they shape the letters
+    next to them."""
     kind = unicodedata.category(character)
-    if kind in ("Cc", "Cs", "Cn", "Zl", "Zp") or (kind == "Cf" and not joined):
-        return VISIBLE.get(character) or character.encode("unicode_escape").decode()
+    is_hidden = kind in ("Cc", "Cs", "Cn", "Zl", "Zp") or (kind == "Cf" and not joined)
+    if is_hidden or has_invisible(character):
+        return VISIBLE.get(character) or escape(character)
     return VISIBLE[" "] if kind == "Zs" else VISIBLE.get(character, character)

@@ -33,6 +33,29 @@ def test_a_label_that_was_not_trained_on_is_named():
         Labels.of(pairs("a", "a"))
 
 
+def test_labels_are_compared_in_nfc():
+    labels = Labels.of(pairs("cafe\u0301", "café", "sen\u0303al", "señal"))
+    assert labels.names == ("café", "señal")
+    assert labels.encode(pairs("sen\u0303al", "caf\u00e9")).tolist() == [1, 0]
+    assert labels.unseen(pairs("cafe\u0301", "caff")) == (Pair("text", "caff", 2),)
+
+
+def test_labels_of_earlier_versions_are_read_in_nfc_or_unchanged():
+    old = from_json({"kind": "labels", "names": ["cafe\u0301", "tea"]})
+    assert old == Labels(("café", "tea"))
+    both = from_json({"kind": "labels", "names": ["cafe\u0301", "café", "tea"]})
+    assert both.names == ("cafe\u0301", "café", "tea")
+    assert both.encode(pairs("cafe\u0301", "café", "tea")).tolist() == [0, 1, 2]
+
+
+def test_messages_show_invisible_characters():
+    labels = Labels.of(pairs("spam", "ham\u200b"))
+    with pytest.raises(UserError, match=r"label 'sp\\u00adam' is not .* one of ham\\u200b, spam"):
+        labels.encode(pairs("sp\xadam"))
+    (line,) = describe_unseen(pairs("sp\xadam"), 1, "example counts as wrong")
+    assert line.endswith(": sp\\u00adam")
+
+
 def test_unseen_labels_are_described():
     examples = pairs("a", "c", "d", "c", "b")
     unseen = Labels.of(pairs("a", "b")).unseen(examples)

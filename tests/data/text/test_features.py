@@ -80,3 +80,13 @@ def test_features_are_not_copied():
         texts, [[*ids, END] for ids in TOKENIZER.encode_batch(texts)], has_end=True
     )
     assert result.copies == [*TEXT.encode("ab").ids, PAD, PAD, END]
+
+
+def test_values_are_compared_in_nfc():
+    tokenizer = FeatureTokenizer.train(TEXT, ["ab\tfe\u0301minin", "ab\tf\u00e9minin"])
+    assert tokenizer.values == ("féminin",)
+    assert tokenizer.encode("ab\tfe\u0301minin").ids == tokenizer.encode("ab\tféminin").ids
+    assert UNKNOWN not in tokenizer.encode("ab\tfe\u0301minin").ids
+    earlier = FeatureTokenizer(TEXT, ["fe\u0301minin", "féminin", "ko\u0308nig"])
+    assert earlier.encode("ab\tfe\u0301minin").ids[-1] == SIZE + 1
+    assert earlier.encode("ab\tkönig").ids[-1] == SIZE + 2

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from statistics import median
+from unicodedata import normalize
 
 from regard.data.files.decimals import (
     has_decimal_commas,
@@ -78,7 +79,7 @@ class Table:
         self.num_rows = len(rows)
         num_columns = max(map(len, rows), default=2)
         self.cells = [
-            [row[column].strip() if len(row) > column else "" for row in rows]
+            [normalize("NFC", row[column].strip()) if len(row) > column else "" for row in rows]
             for column in range(num_columns)
         ]
         self.source, self.target = columns

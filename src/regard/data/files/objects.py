@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import SURROGATE, LineProblem
 from regard.data.files.tables import column_number, find_column, flat_fields
@@ -213,7 +214,7 @@ def _pairs(
     for number, row in enumerate(rows, start=1):
         sides = [[row[column] for column in columns] for columns in pair]
         fault: Fault | None = None
-        if not all(map(all, sides)):
+        if any(map(is_blank_text, chain.from_iterable(sides))):
             fault = "blank"
         elif any("\0" in cell for side in sides for cell in side):
             fault = "NUL"

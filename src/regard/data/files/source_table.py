@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from regard.characters import is_blank_text
 from regard.data.files import formats
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import TEXT_NAMES, has_header
@@ -100,7 +101,7 @@ class SourceTable:
     def source_of(self, row: Row) -> str:
         """Return the source of a row on one line, with the features that the row has; blank without
         a source."""
-        if len(row.cells) <= self.source or not row.cells[self.source].strip():
+        if len(row.cells) <= self.source or is_blank_text(row.cells[self.source]):
             return ""
         columns = [each for each in (self.source, *self.features) if each < len(row.cells)]
         return "\t".join(re.sub(r"\s+", " ", row.cells[column]).strip() for column in columns)

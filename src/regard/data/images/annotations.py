@@ -18,6 +18,7 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
+from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair
 from regard.data.files import formats
 from regard.data.files.formats import FileFormat
@@ -242,7 +243,7 @@ def _pair(path: Path, folder: Path, name: str, caption: str, line: int) -> Pair 
     caption = " ".join(caption.split())
     if "\0" in name + caption:
         return LineProblem(str(path), line, "NUL", f"{name} {caption}")
-    if not name.strip() or not caption:
+    if not name.strip() or is_blank_text(caption):
         return LineProblem(str(path), line, "blank", f"{name} {caption}")
     return Pair(str(folder / name), caption, line, str(path))
 

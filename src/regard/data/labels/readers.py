@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
+from regard.characters import composed, is_blank_text
 from regard.data.examples import Corpus, Pair, ReadColumns
 from regard.data.files import encodings, formats
 from regard.data.files.decimals import plain_numbers
@@ -171,9 +172,9 @@ def _whole(file: Path) -> Pair | LineProblem:
     text = " ".join(_text(content, file).replace("\ufeff", "").split())
     if "\0" in text:
         raise UserError(f"{file} is not text, because it has NUL bytes: {TEXT_EXPECTED}")
-    if not text:
+    if is_blank_text(text):
         return LineProblem(str(file), 1, "blank", text)
-    return Pair(text, file.parent.name, 1, str(file))
+    return Pair(text, composed(file.parent.name), 1, str(file))
 
 
 def _file(path: Path, settings: TableSettings, known: Set[str] | None) -> Corpus:
@@ -264,8 +265,8 @@ def label_columns(
         named = _named_columns(head, body, wanted, path)
     has_header = settings.header is True or named is not None
     if settings.header is None and not has_header and known is not None:
-        label = head[1].strip() if len(head) > 1 else ""
-        labels = [row[1].strip() for row in body if len(row) > 1]
+        label = composed(head[1]) if len(head) > 1 else ""
+        labels = [composed(row[1]) for row in body if len(row) > 1]
         has_header = names_labels(label, labels, known)
     if named is not None:
         return named, has_header
@@ -281,8 +282,8 @@ def label_columns(
         columns["source"] = (1 if 0 in columns["target"] else 0,)
     if settings.header is None and names:
         target = columns["target"][0]
-        labels = [row[target].strip() for row in body if len(row) > target]
-        label = head[target].strip() if len(head) > target else ""
+        labels = [composed(row[target]) for row in body if len(row) > target]
+        label = composed(head[target]) if len(head) > target else ""
         has_header = names_labels(label, labels, known)
     return LabelColumns(columns["source"][0], columns["target"]), has_header
 
@@ -379,8 +380,8 @@ def _pair_of(entry: Row, numbers: LabelColumns, path: Path) -> Pair | LineProble
     if any("\0" in cell for cell in row):
         return LineProblem(str(path), line, "NUL", " ".join(row))
     text = " ".join(row[numbers.text].split())
-    labels = [" ".join(row[number].split()) for number in numbers.labels]
-    if not text or not all(labels):
+    labels = [composed(row[number]) for number in numbers.labels]
+    if is_blank_text(text) or any(map(is_blank_text, labels)):
         return LineProblem(str(path), line, "blank", " ".join(row))
     features = (" ".join(row[number].split()) for number in numbers.features)
     return Pair("\t".join((text, *features)), " ".join(labels), line, str(path))
@@ -391,10 +392,10 @@ def _label_first(line: Line, path: Path) -> Pair | LineProblem:
         return LineProblem(str(path), line.number, line.fault, line.text)
     label, _, text = line.text.strip().partition(" ")
     text = " ".join(text.split())
-    if not text:
+    if is_blank_text(text):
         kind: Fault = "one column" if label else "blank"
         return LineProblem(str(path), line.number, kind, line.text)
-    return Pair(text, label.removeprefix(FASTTEXT), line.number, str(path))
+    return Pair(text, composed(label).removeprefix(FASTTEXT), line.number, str(path))
 
 
 def _text(content: bytes, file: Path) -> str:

@@ -7,10 +7,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from regard.characters import composed, quoted, with_escapes
 from regard.data.examples import Pair
 from regard.errors import UserError
 from regard.shapes import Float, Tensor
@@ -31,12 +33,10 @@ class Labels:
     def of(cls, pairs: Iterable[Pair]) -> Labels:
         """Return all labels of these pairs in alphabetical order; integers come first, by size.
         UserError if there are fewer than two labels."""
-        counts = Counter(pair.target for pair in pairs)
+        counts = Counter(composed(pair.target) for pair in pairs)
         if len(counts) < 2:
-            raise UserError(
-                f"all examples have the label {next(iter(counts), None)!r}: expected at least 2 "
-                "labels"
-            )
+            name = quoted(next(iter(counts), ""), 40)
+            raise UserError(f"all examples have the label {name}: expected at least 2 labels")
         return cls(tuple(sorted(counts, key=_sort_key)))
 
     @property
@@ -47,19 +47,28 @@ class Labels:
     def encode(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Return the numbers of the labels. UserError for an unknown label, with its line."""
         for pair in self.unseen(pairs):
-            names = [name[:40] for name in self.names[:10]]
+            names = [with_escapes(name[:40]) for name in self.names[:10]]
             shown = ", ".join(names) + (" …" if len(self.names) > 10 else "")
             raise UserError(
-                f"{pair.place}: the label {pair.target[:40]!r} is not in the training data: "
+                f"{pair.place}: the label {quoted(pair.target, 40)} is not in the training data: "
                 f"expected one of {shown}"
             )
-        numbers = {name: number for number, name in enumerate(self.names)}
-        return np.array([numbers[pair.target] for pair in pairs], dtype=np.int64)
+        numbers = [self._number(pair.target) for pair in pairs]
+        return np.array(numbers, dtype=np.int64)
 
     def unseen(self, pairs: Iterable[Pair]) -> tuple[Pair, ...]:
         """Return the pairs with a label that the training data lack."""
-        names = {*self.names}
-        return tuple(pair for pair in pairs if pair.target not in names)
+        return tuple(pair for pair in pairs if self._number(pair.target) is None)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """Numbers of the labels. Earlier versions saved labels that are not composed."""
+        exact = {name: number for number, name in enumerate(self.names)}
+        return {composed(name): number for name, number in exact.items()} | exact
+
+    def _number(self, label: str) -> int | None:
+        number = self._numbers.get(label)
+        return self._numbers.get(composed(label)) if number is None else number
 
     def decode(self, outputs: Float[Tensor, "batch class"]) -> list[str]:
         """Return the most probable label of each output."""
@@ -115,7 +124,7 @@ def describe_unseen(unseen: Sequence[Pair], num_pairs: int, outcome: str) -> tup
     if not unseen:
         return ()
     labels = list(dict.fromkeys(pair.target for pair in unseen))
-    shown = ", ".join(label[:40] for label in labels[:MAX_SHOWN])
+    shown = ", ".join(with_escapes(label[:40]) for label in labels[:MAX_SHOWN])
     more = f" and {len(labels) - MAX_SHOWN:,} more" if len(labels) > MAX_SHOWN else ""
     return (
         f"{len(unseen):,} of {num_pairs:,} {outcome}, because no training example has their label: "
@@ -130,9 +139,14 @@ def to_json(targets: Targets) -> dict[str, Any]:
 
 
 def from_json(values: dict[str, Any]) -> Targets:
-    """Return the targets that `to_json` encoded. LookupError or TypeError for any other value."""
+    """Return the targets that `to_json` encoded. LookupError or TypeError for any other value.
+    Labels are composed, unless two labels of an earlier version would be equal then."""
     fields = {name: tuple(field) for name, field in values.items() if name != "kind"}
-    return KINDS[values["kind"]](**fields)
+    targets = KINDS[values["kind"]](**fields)
+    if isinstance(targets, Labels):
+        names = tuple(map(composed, targets.names))
+        return Labels(names) if len(set(names)) == len(names) else targets
+    return targets
 
 
 def _numbers(pairs: Sequence[Pair], count: int | None) -> np.ndarray:
@@ -142,19 +156,19 @@ def _numbers(pairs: Sequence[Pair], count: int | None) -> np.ndarray:
             row = [float(word) for word in pair.target.split()]
         except ValueError as error:
             raise UserError(
-                f"{pair.place}: the target {pair.target[:40]!r} is not a number: correct or remove "
-                f"it, or name another column with --data.target-column{header_hint(pair)}"
+                f"{pair.place}: the target {quoted(pair.target, 40)} is not a number: correct "
+                f"or remove it, or name another column with --data.target-column{header_hint(pair)}"
             ) from error
         count = count or len(row)
         if len(row) != count or not all(map(math.isfinite, row)):
             raise UserError(
                 f"{pair.place}: expected {count} finite {'number' if count == 1 else 'numbers'}, "
-                f"got {pair.target!r}"
+                f"got {quoted(pair.target, 40)}"
             )
         if max(map(abs, row), default=0.0) > LARGEST:
             raise UserError(
                 f"{pair.place}: expected targets from {-LARGEST:g} to {LARGEST:g}, got "
-                f"{pair.target[:40]!r}: correct or remove it"
+                f"{quoted(pair.target, 40)}: correct or remove it"
             )
         rows.append(row)
     return np.array(rows, dtype=np.float64).reshape(len(rows), -1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -27,9 +28,12 @@ _VALUES = re.compile(r"[^;|\s]+")
 
 
 def split_source(source: str) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a source and the values of its features."""
+    """Return the text of a source and the values of its features, in NFC."""
     text, *features = source.split(SEPARATOR)
-    return text, tuple(value for cell in features for value in _VALUES.findall(cell))
+    if not features:
+        return text, ()
+    values = unicodedata.normalize("NFC", SEPARATOR.join(features))
+    return text, tuple(_VALUES.findall(values))
 
 
 class FeatureTokenizer:
@@ -47,7 +51,10 @@ class FeatureTokenizer:
         self.values = tuple(values)
         self.vocabulary = (*text.vocabulary, *(SEPARATOR + value for value in values))
         """Pieces of the text, then values, each after a tab."""
-        self._numbers = {value: len(text) + place for place, value in enumerate(values)}
+        exact = {value: len(text) + place for place, value in enumerate(values)}
+        # Earlier versions saved values that are not in NFC.
+        self._numbers = {unicodedata.normalize("NFC", value): n for value, n in exact.items()}
+        self._numbers |= exact
 
     @classmethod
     def train(cls, text: Tokenizer, sources: Iterable[str]) -> FeatureTokenizer:

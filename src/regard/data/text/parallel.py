@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
+from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair, ReadColumns
 from regard.data.files import formats
 from regard.data.files.formats import FileFormat
@@ -220,7 +221,7 @@ def _of_row(row: Row, columns: PairColumns, path: str) -> Pair | LineProblem:
     # Line ends and tabs inside a cell would end a field in the files of a run.
     cells = (row.cells[columns.source], row.cells[columns.target])
     source, target = (re.sub(r"[\t\r\n]+", " ", cell).strip() for cell in cells)
-    if not source or not target:
+    if is_blank_text(source) or is_blank_text(target):
         return LineProblem(path, row.line, "blank", text)
     features = (re.sub(r"\s+", " ", row.cells[number]).strip() for number in columns.features)
     return Pair("\t".join((source, *features)), target, row.line, path)
@@ -253,10 +254,10 @@ def _columns(line: Line, path: str) -> Pair | LineProblem:
     columns = line.text.split("\t")
     if line.fault:
         return LineProblem(path, line.number, line.fault, line.text)
-    if len(columns) == 1 and line.text.strip():
+    if len(columns) == 1 and not is_blank_text(line.text):
         return LineProblem(path, line.number, "one column", line.text)
     source, target = columns[0].strip(), "".join(columns[1:2]).strip()
-    if not source or not target:
+    if is_blank_text(source) or is_blank_text(target):
         return LineProblem(path, line.number, "blank", line.text)
     return Pair(source, target, line.number, path)
 
@@ -267,7 +268,7 @@ def _couple(
     for line, path in zip((source, target), paths, strict=True):
         if line.fault:
             return LineProblem(path, line.number, line.fault, line.text)
-        if not line.text.strip():
+        if is_blank_text(line.text):
             return LineProblem(path, line.number, "blank", line.text)
     # A tab inside a text would be a third column in the files of a run.
     text, target_text = (line.text.replace("\t", " ").strip() for line in (source, target))

@@ -138,19 +138,20 @@ def check(
     target = _Side("target", settings.target, corpus, dev)
     named = [(name, part) for name, part in (("dev", dev), ("test", test)) if part is not None]
     overlaps = tuple(Overlap.of(name, part.pairs, corpus.pairs) for name, part in named)
+    left_out = corpus.summary()
     targets_of: defaultdict[str, set[str]] = defaultdict(set)
     for pair in corpus.pairs:
         targets_of[pair.source].add(pair.target)
     return Report(
         pairs=len(corpus.pairs),
-        left_out=corpus.summary(),
+        left_out=left_out,
         source=source.report(),
         target=target.report(),
         duplicates=len(corpus.pairs) - sum(map(len, targets_of.values())),
         sources_with_several_targets=sum(len(targets) > 1 for targets in targets_of.values()),
         overlaps=overlaps,
         warnings=(
-            *corpus.summary(),
+            *left_out,
             *(warning for overlap in overlaps for warning in overlap.warnings()),
             *_pair_warnings(corpus.pairs),
             *_length_warnings(corpus.pairs, source, target, settings.max_length),

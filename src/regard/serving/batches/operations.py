@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from regard.characters import is_blank_text
 from regard.serving.api.errors import RequestError
 from regard.serving.api.verbs import Settings
 
@@ -108,9 +109,9 @@ class Classify:
 
     def lengths(self, items: Sequence[str]) -> list[int]:
         self.model.source_form.check("", items)
-        filled = [text for text in items if text.strip()]
+        filled = [text for text in items if not is_blank_text(text)]
         lengths = iter(map(len, self.model.inputs.reader.encode(filled)))
-        return [next(lengths) if text.strip() else 0 for text in items]
+        return [0 if is_blank_text(text) else next(lengths) for text in items]
 
     def run(self, items: Sequence[str], settings: Settings) -> list[Result]:
         return [
@@ -187,9 +188,9 @@ def operations_of(model: Model, max_numbers: int) -> Mapping[str, Operation]:
 
 def _source_lengths(model: TranslationModel, texts: Sequence[str]) -> list[int]:
     model.source_form.check("", texts)
-    filled = [text for text in texts if text.strip()]
+    filled = [text for text in texts if not is_blank_text(text)]
     lengths = iter(map(len, model.tokenizers.source.encode_batch(filled)))
-    return [next(lengths) if text.strip() else 0 for text in texts]
+    return [0 if is_blank_text(text) else next(lengths) for text in texts]
 
 
 def _texts(generated: GeneratedText) -> dict[str, Any]:

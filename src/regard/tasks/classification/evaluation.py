@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from regard.characters import composed
 from regard.data.examples import Pair
 from regard.data.labels.targets import Labels, describe_unseen
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS
@@ -35,12 +36,13 @@ def evaluate(
         with placed(part):
             predictions = classifier.classify([pair.source for pair in part], attention=False)
         texts.extend(prediction.text for prediction in predictions)
-    targets = [pair.target for pair in pairs]
+    targets = [composed(pair.target) for pair in pairs]
+    texts = list(map(composed, texts))  # an earlier version saved labels that are not composed
     metrics = LABEL_METRICS if classifier.labels else NUMBER_METRICS
     scores = tuple(metric.compute(texts, targets) for metric in metrics)
     outputs = tuple(
-        ScoredOutput(pair.source, text, (pair.target,))
-        for pair, text in zip(pairs, texts, strict=True)
+        ScoredOutput(pair.source, text, (target,))
+        for pair, text, target in zip(pairs, texts, targets, strict=True)
     )
     left_out = describe_unseen(unseen, len(pairs), "examples count as wrong")
     slices = worse_slices(outputs, classifier.data.source) if classifier.labels else ()

@@ -14,6 +14,7 @@ import torch
 
 from regard import trace
 from regard.building import build_classifier
+from regard.characters import is_blank_text
 from regard.config import ClassificationDataConfig, Experiment
 from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.data.labels.targets import Labels
@@ -207,7 +208,7 @@ class ClassificationModel:
         texts = check_texts("source", source)
         self.source_form.check("source", texts)
         results = [Prediction(text, "") for text in texts]
-        filled = [number for number, text in enumerate(texts) if text.strip()]
+        filled = [number for number, text in enumerate(texts) if not is_blank_text(text)]
         try:
             encoded = self.inputs.reader.encode([texts[number] for number in filled])
         except SourceError as error:
@@ -230,7 +231,8 @@ class ClassificationModel:
         reader = self.inputs.reader
         if not isinstance(reader, TextInputs):
             return 0.0
-        return reader.tokenizer.unknown_share_of([text for text in texts if text.strip()])
+        filled = [text for text in texts if not is_blank_text(text)]
+        return reader.tokenizer.unknown_share_of(filled)
 
     def unknown_in(self, text: str) -> tuple[str, ...]:
         """Return the parts of a text that are unknown to the model."""

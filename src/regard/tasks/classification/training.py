@@ -12,6 +12,7 @@ from torch import nn
 from regard import processes
 from regard.building import build_classifier
 from regard.building.ram import check_ram
+from regard.characters import quoted
 from regard.config import ClassificationDataConfig, Experiment, TrainingConfig
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
@@ -109,8 +110,8 @@ def _scored(
     unseen = targets.unseen(dev) if isinstance(targets, Labels) else ()
     if unseen and len(unseen) == len(dev):
         raise UserError(
-            f"{dev[0].place}: the label {dev[0].target[:40]!r} is not in the training data, nor is "
-            "that of any other dev example: add examples, or name the column of the labels "
+            f"{dev[0].place}: the label {quoted(dev[0].target, 40)} is not in the training data, "
+            "nor is that of any other dev example: add examples, or name the column of the labels "
             "(--data.target-column)"
         )
     left_out = {*unseen}

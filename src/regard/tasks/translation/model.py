@@ -11,6 +11,7 @@ from typing import overload
 
 import torch
 
+from regard.characters import is_blank_text
 from regard.config import (
     DataConfig,
     Experiment,
@@ -146,7 +147,7 @@ class TranslationModel:
         if search.unknown_replacement:
             replacement = UnknownReplacement.of(search, self.tokenizers)
         results = [GeneratedText(source, "", 0.0) for source in texts]
-        filled = [number for number, source in enumerate(texts) if source.strip()]
+        filled = [number for number, source in enumerate(texts) if not is_blank_text(source)]
         sources = self._encoder.sources([texts[number] for number in filled])
         max_source = self.source_limit(search).tokens
         for number, source_ids in zip(filled, sources, strict=True):
@@ -248,15 +249,16 @@ class TranslationModel:
         `scored_limit`. Then `is_refused` is true too. SourceError as in `translate`."""
         pairs = check_pairs(pairs)
         self.source_form.check("pairs", [source for source, _ in pairs])
+        texts = ["" if is_blank_text(target) else target for _, target in pairs]
         sources = self._encoder.sources([source for source, _ in pairs])
-        targets = self._encoder.targets([target for _, target in pairs], sources)
+        targets = self._encoder.targets(texts, sources)
         longest = self.scored_limit.tokens
         lengths = [max(map(len, sides)) for sides in zip(sources, targets, strict=True)]
         results = [
             GeneratedText(*pair, math.nan, is_refused=length > longest)
             for pair, length in zip(pairs, lengths, strict=True)
         ]
-        filled = [n for n, (text, _) in enumerate(pairs) if text.strip() and targets[n]]
+        filled = [n for n, (text, _) in enumerate(pairs) if not is_blank_text(text) and targets[n]]
         filled = [number for number in filled if not results[number].is_refused]
         encoded = self._encoder.pairs(
             [sources[number] for number in filled], [targets[number] for number in filled]
@@ -265,7 +267,7 @@ class TranslationModel:
         for batch in batches.in_order():
             places = [filled[index] for index in batch.indices]
             outputs = [
-                Output(pairs[place][0], sources[place], targets[place], target_text=pairs[place][1])
+                Output(pairs[place][0], sources[place], targets[place], target_text=texts[place])
                 for place in places
             ]
             traces = self._tracer.forced(outputs, attention=attention)
