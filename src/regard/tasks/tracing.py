@@ -71,6 +71,13 @@ class TextSources:
     def show(self, source: str) -> None:
         """Return None: a text has no image."""
 
+    def unknown_spaces(self, output: Output) -> tuple[bool, ...]:
+        """Return whether each unknown word of the source is after a space."""
+        if not self.tokenizer.cuts_words:
+            return ()
+        parts = zip(output.source, self.tokenizer.spaced_in(output.text), strict=False)
+        return tuple(spaced for number, (_, spaced) in parts if self.tokenizer.is_unknown(number))
+
 
 @dataclass(frozen=True)
 class Output:
@@ -207,8 +214,18 @@ class Tracer:
     def vocabulary(self, output: Output) -> Tokenizer | CopyVocabulary:
         """Return the vocabulary of an output's target, with the words copied from its source."""
         if isinstance(output.source, CopySource):
-            return CopyVocabulary(self.tokenizer, output.source.texts)
+            return CopyVocabulary(self.tokenizer, output.source.texts, output.source.spaced)
         return self.tokenizer
+
+    def decode(self, output: Output) -> str:
+        """Return the text of an output. An <unk> has the space of an unknown source word: the
+        first of the first, and so on."""
+        vocabulary = self.vocabulary(output)
+        is_copied = isinstance(vocabulary, CopyVocabulary)
+        has_unknown = any(map(self.tokenizer.is_unknown, output.target))
+        if is_copied or not has_unknown or not isinstance(self.sources, TextSources):
+            return vocabulary.decode(output.target)
+        return vocabulary.decode(output.target, spaced=self.sources.unknown_spaces(output))
 
     def gradient(self, output: Output) -> AttentionMap:
         """Return the gradient of a target with respect to its source. UserError for images."""
@@ -296,7 +313,7 @@ class _Parts:
     def target(self) -> trace.TokenSequence:
         vocabulary, target = self.tracer.vocabulary(self.output), self.output.target
         typed = self.output.target_text
-        text = vocabulary.decode(target) if typed is None else typed
+        text = self.tracer.decode(self.output) if typed is None else typed
         sequence = _sequence(vocabulary, text, target, self.tracer.language)
         if typed is None:
             return sequence

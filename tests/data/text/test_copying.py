@@ -1,6 +1,8 @@
 """Numbers of copied words, by hand."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from regard.data.batch import END, PAD, UNKNOWN
 from regard.data.text.copying import CopyEncoder, CopySource, CopyVocabulary, pad_copied
@@ -91,3 +93,51 @@ def test_padding_copies_padding():
     assert batch.copies.tolist() == [[7, 8], [9, PAD]]
     assert batch.mask.tolist() == [[True, True], [True, False]]
     assert batch.to("cpu").copies.tolist() == batch.copies.tolist()
+
+
+SPACED = [
+    *("in {city}", "100 %d", 'a "Peter" b', "the (Zyx)", "l'Xyz", "a-Xyz b", "#Xyz", "Xyz,Zyx Xyz"),
+    *("x <b>Xyz</b>", "(Xyz) Xyz", 'Xyz"Xyz (Xyz', "Xyz ,Zyx", "( Xyz )", "(%d)", "~/Xyz.Zyx"),
+]
+"""Texts with unknown words and symbols, with and without spaces before them."""
+FORMS = 'in { a { } b 100 % s % " c " , d , the ( e ) l\' f - # g < h > / . i'
+"""Known words; each symbol is known with a space before it, some without."""
+
+
+@pytest.mark.parametrize("text", SPACED)
+@pytest.mark.parametrize("kind", ["words", "spacy", "spaces", "bpe", "unigram", "characters"])
+@pytest.mark.parametrize("known", [FORMS, "a b c", "{x} (x) x,x 'x' x-x #x %x \"x\" <x>"])
+def test_a_copied_source_is_the_source_as_it_was_typed(text, kind, known):
+    both = tokenizer(known, kind)
+    encoder = CopyEncoder(both, both)
+    (source,) = encoder.sources([text], both.encode_batch([text]), has_end=False)
+    vocabulary = CopyVocabulary(both, source.texts, source.spaced)
+    assert vocabulary.decode(source.copies) == text
+    (target,) = encoder.targets([text], both.encode_batch([text]), [source])
+    assert vocabulary.decode(target) == text
+    assert not any(map(both.is_unknown, target))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.text(alphabet="ab é\u0301▁_{(%,'\"-<>", max_size=20).filter(str.strip),
+    st.sampled_from(["words", "spacy", "spaces", "characters"]),
+)
+def test_any_copied_source_is_the_normalised_text(text, kind):
+    both = tokenizer("a ( b , ' é", kind)
+    (source,) = CopyEncoder(both, both).sources([text], both.encode_batch([text]), has_end=False)
+    vocabulary = CopyVocabulary(both, source.texts, source.spaced)
+    assert vocabulary.decode(source.copies) == both.normalise(text)
+
+
+def test_equal_words_with_other_spaces_have_other_numbers():
+    (source,) = sources(["Brno (Brno Brno"])
+    assert source.copies[0] == source.copies[3] == SIZE
+    assert source.copies[2] == SIZE + 2
+    assert source.spaced == (True, True, False, True, True)
+
+
+def test_a_word_is_copied_with_another_space_if_there_is_no_other():
+    texts = ["ich bin Brno"]
+    (target,) = ENCODER.targets(texts, TARGET.encode_batch(texts), sources(["my (Brno ."]))
+    assert target == [number("ich"), number("bin"), SIZE + 2]

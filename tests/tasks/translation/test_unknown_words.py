@@ -115,3 +115,35 @@ def test_a_changed_lexicon_is_read_again(tmp_path):
         read_lexicon(path)
     with pytest.raises(UserError, match=r"cannot read the lexicon .*gone"):
         UnknownReplacement.of(SearchConfig(lexicon=tmp_path / "gone"), Tokenizers(GERMAN, GERMAN))
+
+
+SPACED = [
+    "{Zyx}",
+    "100 %Zyx",
+    'the "Zyx" cat',
+    "(Zyx",
+    "l'Zyx",
+    "a-Zyx",
+    "#Zyx",
+    "<b>Zyx",
+    "x,Zyx,x",
+]
+
+
+@pytest.mark.parametrize("text", SPACED)
+@pytest.mark.parametrize("kind", ["words", "spacy"])
+def test_a_replacement_has_the_space_of_its_source_word(text, kind):
+    both = tokenizer(kind, text.replace("Zyx", "cat"), "dog - ' , the")
+    encoding = both.encode(text)
+    assert UNKNOWN in encoding.ids
+    places = list(range(len(encoding.ids)))
+    assert replaced(both, text, both, encoding.ids, places, end=False) == text
+    spelled = tokenizer("characters", text)
+    if kind == "words":  # words of characters are those of this tokenizer
+        starts = [text.index(part) for part in both.found_in(text)]
+        assert replaced(spelled, text, both, encoding.ids, starts, end=False) == text
+
+
+def test_a_lexicon_entry_has_the_space_of_its_source_word():
+    tokens = [UNKNOWN, *GERMAN.encode(".").ids]
+    assert replaced(ENGLISH, "cat(Zyx .", GERMAN, tokens, [2, 3], {"Zyx": "Ypsilon"}) == "Ypsilon ."

@@ -5,13 +5,14 @@
 
 Words that the target vocabulary has are copied as these. Another word has the size of the
 vocabulary plus its first position in the sentence (See et al. 2017), so equal words have equal
-numbers. A target has these numbers in place of <unk>.
+numbers. A target has these numbers in place of <unk>. The words "(x" and "x" after a space differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from regard.data.batch import Tokens, pad
 from regard.data.special_tokens import END, PAD, SPECIAL, UNKNOWN
@@ -24,18 +25,28 @@ from regard.errors import UserError
 @dataclass(frozen=True)
 class CopySource:
     """Encoded source that a model copies from: for each position its number in the source
-    vocabulary, its number in the target vocabulary or above it, and its text."""
+    vocabulary, its number in the target vocabulary or above it, its text, and whether it is after a
+    space."""
 
     ids: list[int]
     copies: list[int]
     texts: tuple[str, ...]
+    spaced: tuple[bool, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
+class _Form(NamedTuple):
+    """Word or smaller piece, and whether a word is after a space."""
+
+    text: str
+    is_spaced: bool = True
+
+
 class CopyEncoder:
-    """Finds the words of sources in the target vocabulary, and copied words in targets."""
+    """Finds the words of sources in the target vocabulary, and copied words in targets. A word with
+    and without a space before it are two words, so that a copy has the space of its source."""
 
     def __init__(self, source: Tokenizer | FeatureTokenizer, target: Tokenizer) -> None:
         """UserError if one side has whole words and the other smaller pieces."""
@@ -49,9 +60,9 @@ class CopyEncoder:
         self._numbers = {piece: number for number, piece in enumerate(target.vocabulary)}
         first = len(source.settings.special)
         self._known = [
-            ("", PAD)
+            (NOTHING, PAD)
             if number < first or piece.startswith(SEPARATOR)
-            else (_key(piece, source), self._number(piece))
+            else (form := _form_of(piece, source), self._number(form))
             for number, piece in enumerate(source.vocabulary)
         ]
 
@@ -71,81 +82,113 @@ class CopyEncoder:
         targets: Sequence[list[int]],
         sources: Sequence[CopySource],
     ) -> list[list[int]]:
-        """Replace <unk> in encoded targets by the number of the source word that it can be copied
-        from, if there is one."""
+        """Replace <unk> in encoded targets, and words that are known with another space only, by
+        the number of the source word that they can be copied from, if there is one."""
         return [
             self._with_copies(text, ids, source)
             for text, ids, source in zip(texts, targets, sources, strict=True)
         ]
 
     def _copied(self, text: str, ids: list[int], *, has_end: bool) -> CopySource:
-        pieces = self._source.found_in(text) if any(map(self._source.is_unknown, ids)) else ()
-        first_positions: dict[str, int] = {}
+        is_exact = self._source.is_exact(ids, text)
+        parts = [] if is_exact else self._source.spaced_in(text)
+        first_positions: dict[_Form, int] = {}
         copies: list[int] = []
-        keys: list[str] = []
-        copy: int | None
+        found: list[_Form] = []
         for position, number in enumerate(ids):
-            if self._source.is_unknown(number) and pieces[position].startswith(SEPARATOR):
-                key, copy = "", PAD  # a feature
-            elif self._source.is_unknown(number):
-                piece = self._source.normalise(pieces[position])
-                key, copy = piece, self._number(piece)
-            elif number == END:
-                key, copy = "", END if has_end else PAD
-            else:
-                key, copy = self._known[number]
+            form, copy = self._known[number]
+            if number == END:
+                form, copy = NOTHING, END if has_end else PAD
+            elif not is_exact and (copy != PAD or self._source.is_unknown(number)):
+                form = self._form(self._source, number, form, parts[position])
+                copy = PAD if form == NOTHING else self._number(form)
             if copy is None:
-                copy = len(self._target) + first_positions.setdefault(key, position)
+                copy = len(self._target) + first_positions.setdefault(form, position)
             copies.append(copy)
-            keys.append(key)
-        return CopySource(ids, copies, tuple(keys))
+            found.append(form)
+        texts, spaced = zip(*found, strict=True) if found else ((), ())
+        return CopySource(ids, copies, texts, spaced)
 
     def _with_copies(self, text: str, ids: list[int], source: CopySource) -> list[int]:
-        if not any(map(self._target.is_unknown, ids)):
-            return ids
         above = {
-            key: number
-            for key, number in zip(source.texts, source.copies, strict=True)
+            _Form(word, spaced): number
+            for word, spaced, number in zip(source.texts, source.spaced, source.copies, strict=True)
             if number >= len(self._target)
         }
-        pieces = self._target.found_in(text)
-        return [
-            above.get(self._target.normalise(pieces[place]), number)
-            if self._target.is_unknown(number)
-            else number
-            for place, number in enumerate(ids)
-        ]
+        if not above or self._target.is_exact(ids, text):
+            return ids
+        # an unknown word that is not in the source may be there with another space
+        others = {form.text: number for form, number in above.items()}
+        ids = list(ids)
+        for place, part in enumerate(self._target.spaced_in(text)):
+            number = ids[place]
+            known = _form_of(self._target.vocabulary[number], self._target)
+            form = self._form(self._target, number, known, part)
+            if self._target.is_unknown(number):
+                ids[place] = above.get(form, others.get(form.text, number))
+            else:
+                ids[place] = above.get(form, number)
+        return ids
 
-    def _number(self, piece: str) -> int | None:
-        """Return the number of a source piece in the target vocabulary, or None. A word is the same
-        word with and without a space before it."""
-        forms = [piece]
-        if self._target.cuts_words:
-            word = piece.removeprefix(MARK)
-            forms += [MARK + word, word]
-        return next((self._numbers[form] for form in forms if form in self._numbers), None)
+    def _form(
+        self,
+        tokenizer: Tokenizer | FeatureTokenizer,
+        number: int,
+        known: _Form,
+        part: tuple[str, bool],
+    ) -> _Form:
+        """Return the form of a token of a text, whose known form may have another space. A value of
+        a feature has nothing to copy."""
+        text, is_spaced = part
+        if not tokenizer.is_unknown(number):
+            return _Form(known.text, is_spaced) if tokenizer.marks_words else known
+        if text.startswith(SEPARATOR):
+            return NOTHING
+        text = tokenizer.form(text)
+        if tokenizer.cuts_words:
+            return _Form(text, is_spaced)
+        return _Form(MARK + text if is_spaced else text)
+
+    def _number(self, form: _Form) -> int | None:
+        """Return the number of a source piece in the target vocabulary, or None."""
+        mark = MARK if self._target.marks_words and form.is_spaced else ""
+        return self._numbers.get(mark + form.text)
 
 
-def _key(piece: str, tokenizer: Tokenizer | FeatureTokenizer) -> str:
-    return piece.removeprefix(MARK) if tokenizer.cuts_words else piece
+def _form_of(piece: str, tokenizer: Tokenizer | FeatureTokenizer) -> _Form:
+    """Return the form of a piece of a vocabulary."""
+    if not tokenizer.marks_words:
+        return _Form(piece)
+    return _Form(piece.removeprefix(MARK), piece.startswith(MARK))
+
+
+NOTHING = _Form("")
+"""Form of a position that has nothing to copy."""
 
 
 @dataclass(frozen=True)
 class CopyVocabulary:
-    """Target vocabulary of one sentence: the tokenizer's pieces, then the source's words."""
+    """Target vocabulary of one sentence: the tokenizer's pieces, then the source's words, each
+    after a space or not."""
 
     tokenizer: Tokenizer
     texts: tuple[str, ...]
+    spaced: tuple[bool, ...] = ()
 
-    def decode(self, ids: Iterable[int], instead: Iterable[str] = ()) -> str:
+    def decode(
+        self, ids: Iterable[int], instead: Iterable[str] = (), spaced: Iterable[bool] = ()
+    ) -> str:
         """Return the text of token numbers, as `Tokenizer.decode`."""
-        ids, others = list(ids), iter(instead)
-        texts = [
-            self._text(number) or next(others, SPECIAL[UNKNOWN])
+        ids, others, spaces = list(ids), iter(instead), iter(spaced)
+        unknown = [
+            (self._text(number), self._is_spaced(number))
+            if self._is_copied(number)
+            else (next(others, SPECIAL[UNKNOWN]), next(spaces, True))
             for number in ids
             if self._is_copied(number) or self.tokenizer.is_unknown(number)
         ]
-        return self.tokenizer.decode(self.in_vocabulary(ids), texts)
+        texts = [text or SPECIAL[UNKNOWN] for text, _ in unknown]
+        return self.tokenizer.decode(self.in_vocabulary(ids), texts, [each for _, each in unknown])
 
     def pieces(self, ids: Iterable[int]) -> tuple[str, ...]:
         """Return pieces for display, as `Tokenizer.pieces`."""
@@ -171,6 +214,10 @@ class CopyVocabulary:
         """Return the text of a copied word; "" for a position after the source, which has none."""
         position = number - len(self.tokenizer)
         return self.texts[position] if 0 <= position < len(self.texts) else ""
+
+    def _is_spaced(self, number: int) -> bool:
+        position = number - len(self.tokenizer)
+        return self.spaced[position] if 0 <= position < len(self.spaced) else True
 
 
 def pad_copied(sources: Sequence[CopySource]) -> Tokens:

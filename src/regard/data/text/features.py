@@ -98,9 +98,12 @@ class FeatureTokenizer:
         """Return whether this is the number of <unk>."""
         return self.text.is_unknown(number)
 
-    def decode(self, ids: Iterable[int], instead: Iterable[str] = ()) -> str:
+    def decode(
+        self, ids: Iterable[int], instead: Iterable[str] = (), spaced: Iterable[bool] = ()
+    ) -> str:
         """Return the text of token numbers, without features."""
-        return self.text.decode([number for number in ids if number < len(self.text)], instead)
+        ids = [number for number in ids if number < len(self.text)]
+        return self.text.decode(ids, instead, spaced)
 
     def pieces(self, ids: Iterable[int]) -> tuple[str, ...]:
         """Return pieces and values for display."""
@@ -123,6 +126,27 @@ class FeatureTokenizer:
         """Return the part of the text of each token, and each value after a tab."""
         text, values = split_source(text)
         return (*self.text.found_in(text), *(SEPARATOR + value for value in values))
+
+    def spaced_in(self, text: str) -> list[tuple[str, bool]]:
+        """Return `found_in`, and whether each part is after a space; values are."""
+        text, values = split_source(text)
+        return [*self.text.spaced_in(text), *((SEPARATOR + value, True) for value in values)]
+
+    @property
+    def marks_words(self) -> bool:
+        """Whether pieces of the text have marks, as `Tokenizer.marks_words`."""
+        return self.text.marks_words
+
+    def form(self, part: str) -> str:
+        """Return a part of the text as a piece, as `Tokenizer.form`."""
+        return self.text.form(part)
+
+    def is_exact(self, ids: Sequence[int], text: str) -> bool:
+        """Return whether all tokens are known, as `Tokenizer.is_exact`."""
+        if any(map(self.is_unknown, ids)):
+            return False
+        ids = [number for number in ids if number < len(self.text)]
+        return self.text.is_exact(ids, split_source(text)[0])
 
     def texts(self, text: str, pieces: Sequence[str]) -> tuple[str, ...]:
         """Return the part of the source of each of its pieces, as `Tokenizer.texts`."""

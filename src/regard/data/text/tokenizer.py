@@ -166,6 +166,11 @@ class Tokenizer:
         """Whether pieces are whole words, not parts of words."""
         return self.settings.kind in ("words", "spaces", "spacy")
 
+    @property
+    def marks_words(self) -> bool:
+        """Whether pieces are words and symbols with a mark for the space before them."""
+        return self.settings.kind in ("words", "spacy")
+
     def is_unknown(self, number: int) -> bool:
         """Return whether this is the number of <unk>."""
         return self.settings.unknown and number == UNKNOWN
@@ -186,16 +191,19 @@ class Tokenizer:
         pairs = zip(self.found_in(text), self.encode(text).ids, strict=True)
         return tuple(part for part, number in pairs if self.is_unknown(number))
 
-    def decode(self, ids: Iterable[int], instead: Iterable[str] = ()) -> str:
+    def decode(
+        self, ids: Iterable[int], instead: Iterable[str] = (), spaced: Iterable[bool] = ()
+    ) -> str:
         """Return the text of token numbers. Special tokens are omitted, except <unk>: each <unk> is
-        replaced by the next text of `instead`, as long as there are any."""
-        texts, pieces = iter(instead), []
+        replaced by the next text of `instead`, as long as there are any. `spaced` says of each
+        <unk> whether it is a word after a space, by default it is."""
+        texts, spaces, pieces = iter(instead), iter(spaced), []
         for number in ids:
             self._check_number(number)
             if self.is_unknown(number):
                 text = next(texts, SPECIAL[UNKNOWN])
-                # a word of its own; elsewhere part of one
-                pieces.append(MARK + text if self.settings.kind in ("words", "spacy") else text)
+                is_word = next(spaces, True) and self.marks_words
+                pieces.append(MARK + text if is_word else text)
             elif number >= UNKNOWN:
                 pieces.append(self.vocabulary[number])
         if self.settings.kind == "spaces":
@@ -205,7 +213,7 @@ class Tokenizer:
     def pieces(self, ids: Iterable[int]) -> tuple[str, ...]:
         """Return pieces for display: words without ▁; in smaller pieces ▁ is a space."""
         pieces = [self.vocabulary[number] for number in ids]
-        if self.settings.kind in ("words", "spacy"):
+        if self.marks_words:
             pieces = [piece.removeprefix(MARK) for piece in pieces]
         return tuple(map(plain, pieces))
 
@@ -228,10 +236,37 @@ class Tokenizer:
     def found_in(self, text: str) -> tuple[str, ...]:
         """Return the part of the text of each token, known or unknown, without the space before
         it."""
+        return tuple(part for part, _ in self.spaced_in(text))
+
+    def spaced_in(self, text: str) -> list[tuple[str, bool]]:
+        """Return the part of the text of each token, as `found_in`, and whether it is a word after
+        a space or at the beginning; of a smaller piece, whether it includes the space before it."""
         encoding, content = self._encode(text), self._input(text)
         if isinstance(content, list):
-            return tuple(content[word].removeprefix(MARK) for word in _words(encoding))
-        return tuple(text[begin:end].strip() for begin, end in _with_accents(encoding, text))
+            words = [content[word] for word in _words(encoding)]
+            return [(word.removeprefix(MARK), word.startswith(MARK)) for word in words]
+        parts = []
+        for begin, end in _with_accents(encoding, text):
+            includes = text[begin : begin + 1].isspace()
+            follows = not text[:begin].strip() or text[begin - 1].isspace()
+            is_spaced = includes or (follows and self.cuts_words)
+            parts.append((text[begin:end].strip(), is_spaced))
+        return parts
+
+    def is_exact(self, ids: Sequence[int], text: str) -> bool:
+        """Return whether these numbers of a text are known pieces with the spaces of the text."""
+        if any(map(self.is_unknown, ids)):
+            return False
+        if not self.marks_words:
+            return True
+        first = len(self.settings.special)
+        pieces = "".join(self.vocabulary[number] for number in ids if number >= first)
+        return pieces == MARK + self._normaliser.normalize_str(text).replace(" ", MARK)
+
+    def form(self, part: str) -> str:
+        """Return a part of a text as a piece of the vocabulary has it, without the space before
+        it."""
+        return self._normaliser.normalize_str(part)
 
     def texts(self, text: str, pieces: Sequence[str]) -> tuple[str, ...]:
         """Return the part of the text of each of its pieces, as it was typed, with the ▁ of the
@@ -286,7 +321,7 @@ class Tokenizer:
         """Replace an unknown word by its known form with, or without, a space before it: the "." in
         "him ." is the "." in "him."."""
         unknown = UNKNOWN if self.settings.unknown else len(self)
-        if unknown not in ids or self.settings.kind not in ("words", "spacy"):
+        if unknown not in ids or not self.marks_words:
             return ids
         ids, words = list(ids), self.found_in(text)
         for place, number in enumerate(ids):

@@ -312,4 +312,4 @@ class TranslationModel:
     ) -> str:
         if replacement and replacement.is_needed(output.target):
             return replacement.text(output.target, lazy_trace.source, lazy_trace.maps)
-        return self._tracer.vocabulary(output).decode(output.target)
+        return self._tracer.decode(output)

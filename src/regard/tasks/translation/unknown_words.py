@@ -50,29 +50,28 @@ class UnknownReplacement:
         target = self.tokenizers.target
         source = self._source(read)
         best = cross_weights(maps)[:, : len(source)].argmax(axis=1)  # without END
-        replacements = [
-            target.normalise(self._translated(source[place]))
-            for token, place in zip(tokens, best, strict=True)
-            if target.is_unknown(token)
+        places = [
+            place for token, place in zip(tokens, best, strict=True) if target.is_unknown(token)
         ]
-        return target.decode(tokens, replacements)
+        words = [target.normalise(self._translated(source[place][0])) for place in places]
+        return target.decode(tokens, words, [source[place][1] for place in places])
 
     def _translated(self, word: str) -> str:
         return self.lexicon.get(word) or self.lexicon.get(word.lower(), word)
 
-    def _source(self, read: trace.TokenSequence) -> list[str]:
-        """Return the text that each source piece contributes: the piece, or its whole word."""
-        pieces = [
-            piece
-            for piece in self.tokenizers.source.found_in(read.text)
-            if not piece.startswith(SEPARATOR)
-        ]
+    def _source(self, read: trace.TokenSequence) -> list[tuple[str, bool]]:
+        """Return the text that each source piece contributes, which is the piece, or its whole
+        word, and whether it is after a space."""
+        tokenizer = self.tokenizers.source
+        parts = tokenizer.spaced_in(read.text)
+        pieces = [each for each in parts if not each[0].startswith(SEPARATOR)]
         if not self.tokenizers.target.cuts_words:
-            return list(pieces)
-        texts = []
+            return pieces
+        texts: list[tuple[str, bool]] = []
         for _, group in groupby(zip(read.words, pieces, strict=False), lambda pair: pair[0]):
             parts = [part for _, part in group]
-            texts += ["".join(parts)] * len(parts)
+            is_spaced = parts[0][1] or not texts
+            texts += [("".join(part for part, _ in parts), is_spaced)] * len(parts)
         return texts
 
 
