@@ -50,6 +50,7 @@ quoted cells (csv), and files with named or typed columns."""
 ColumnKind = Literal["number", "date", "series", "items", "code", "text"]
 """Contents of a column: items are lists of products with prices, codes are addresses or have as
 many digits as letters."""
+DecimalMark = Literal["point", "comma"]
 FORMAT = ("encoding", "delimiter", "header", "sheet")
 """Fields and options about the format of a data file."""
 FILE_OPTIONS = (*FORMAT, "source_column", "target_column")
@@ -65,6 +66,9 @@ Fault = Literal[
     "not UTF-8",
     "NUL",
     "byte-order mark",
+    "missing value",
+    "no number",
+    "other number",
 ]
 """Problems of a line of a data file."""
 

@@ -21,7 +21,7 @@ from regard.config.checks import Count, Length
 from regard.config.corpora import is_pattern
 from regard.errors import UserError
 from regard.files import check_input, exists
-from regard.names import FORMAT, TaskName, TokenizerKind
+from regard.names import FORMAT, DecimalMark, TaskName, TokenizerKind
 
 if TYPE_CHECKING:
     from regard.data.examples import Corpus
@@ -64,6 +64,8 @@ class Options:
     """Whether the first row names the columns (default: recognised)."""
     sheet: str | None = None
     """Sheet of a workbook (default: the first with a table)."""
+    decimal_mark: DecimalMark | None = None
+    """Decimal mark of target numbers, if the file does not decide it (default: recognised)."""
     images: Path | None = None
     """Captions: folder of the images (default: the folder of the captions)."""
     target_path: Path | None = None
@@ -171,6 +173,7 @@ def _experiment(options: Options, several: DataConfig | None) -> Experiment | No
         "--data.task": options.task if several is None else "translate",
         "--data.source-column": options.source_column,
         "--data.target-column": options.target_column,
+        "--data.decimal-mark": options.decimal_mark,
     }
     form = {name: getattr(options, name) for name in FORMAT}
     typed |= {f"--data.{name}": form[name] for name in FORMAT if name != "header"}
@@ -194,7 +197,8 @@ def _experiment(options: Options, several: DataConfig | None) -> Experiment | No
             same = ("path", "mix", "source_column", "target_column")
             data = replace(data, **{name: getattr(several, name) for name in same})
     if isinstance(data, ClassificationDataConfig):
-        data = replace(data, dev_path=options.dev, test_path=options.test)
+        mark = options.decimal_mark or data.decimal_mark
+        data = replace(data, dev_path=options.dev, test_path=options.test, decimal_mark=mark)
     return replace(experiment, data=data)
 
 
@@ -203,6 +207,7 @@ def _check_options(options: Options, task: TaskName) -> None:
     defaults = {field.name: field.default for field in fields(Options)}
     names = list[str]() if task == "translate" else [*PAIR_OPTIONS]
     names += ("dev", "test") if task == "caption" else ("images",)
+    names += () if task == "classify" else ("decimal_mark",)
     unused = [name for name in names if getattr(options, name) != defaults[name]]
     if unused:
         raise UserError(

@@ -26,12 +26,12 @@ from regard.data.files.named_rows import SUFFIXES
 from regard.data.files.tables import TableSettings, suffix_of
 from regard.errors import UsageError, UserError
 from regard.files import check_input, check_name, exists, shorten_name
-from regard.names import TaskName
+from regard.names import DecimalMark, TaskName
 from regard.runs.folder import RunFolder
 from regard.runs.table_settings import (
     experiment_on_file,
+    number_fields,
     run_name,
-    source_field,
     table_settings,
     with_fields,
 )
@@ -196,6 +196,9 @@ def _table_settings(arguments: Sequence[str], data: Data | None = None) -> Table
             changed[f"{side}_columns"] = values
     if features := _all_values(arguments, "--data.feature-columns"):
         changed["feature_columns"] = features
+    mark = option_values(arguments, "--data.decimal-mark").get("--data.decimal-mark")
+    if mark in get_args(DecimalMark):
+        changed["decimal_mark"] = mark
     switches = {"--data.header": True, "--data.no-header": False}
     for argument in arguments:
         if argument in switches:
@@ -241,8 +244,9 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
     if not has_columns:
         _check_task(inspection, settings, chosen.experiment)
     columns = inspection.columns()
-    if "--data.source" not in _flags(arguments):
-        columns |= source_field(data, inspection.roles.fields)
+    numbers = number_fields(data, inspection.roles.fields)
+    flags = {flag.removeprefix("--").replace("-", "_") for flag in _flags(arguments)}
+    columns |= {name: value for name, value in numbers.items() if name not in flags}
     if not columns and form.is_plain:
         return chosen
     for name, value in (("source", settings.source_columns), ("target", settings.target_columns)):

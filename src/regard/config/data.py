@@ -19,6 +19,7 @@ from regard.config.checks import (
 from regard.config.corpora import CorpusPaths
 from regard.errors import UserError
 from regard.names import (
+    DecimalMark,
     GeneratedImages,
     GeneratedLabels,
     GeneratedPairs,
@@ -235,6 +236,9 @@ class ClassificationDataConfig:
     ("0.1 0.5 0.2", with several features "0.1,0 0.5,1")."""
     target: TargetKind = "label"
     """Form of a target: one of several labels, or one or more numbers."""
+    decimal_mark: DecimalMark | None = None
+    """Decimal mark of target numbers, if the file does not decide it: point or comma. With `comma`,
+    1.234 is 1234; with `point`, 1,234 is. Default: recognised from all numbers of the column."""
     standardise: bool = True
     """Standardise target numbers to mean 0 and standard deviation 1 in training."""
     tokenizer: TokenizerKind = "words"

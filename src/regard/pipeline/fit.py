@@ -23,7 +23,7 @@ from regard.data.files.samples import sample_of
 from regard.data.files.tables import TableSettings, column_number
 from regard.errors import UserError
 from regard.files import check_name
-from regard.names import TaskName
+from regard.names import DecimalMark, TaskName
 from regard.pipeline import train as training
 from regard.pipeline.diagnosis import diagnose_run
 from regard.pipeline.load import Model, load
@@ -33,8 +33,8 @@ from regard.runs.folder import RunFolder
 from regard.runs.table_settings import (
     experiment_of_recipe,
     experiment_on_file,
+    number_fields,
     run_name,
-    source_field,
     table_settings,
     with_fields,
     with_path,
@@ -149,12 +149,14 @@ def experiment_of(
         names = ("source_column", "target_column")
         numbers = _numbers(table, {f"data.{name}": getattr(section, name) for name in names})
         features = _features(table, getattr(section, "feature_columns", None))
-        roles = _roles(table, section.task, numbers, features)
+        mark = getattr(section, "decimal_mark", None)
+        roles = _roles(table, section.task, numbers, features, mark)
         columns = _columns(table, roles) if roles.is_recognised else {}
     if roles is not None:
         fields = {name: value for name, value in columns.items() if not _is_set(section, name)}
-        if "data.source" not in dict(recipes.flat(dict(settings))):
-            fields |= source_field(section, roles.fields)
+        named = dict(recipes.flat(dict(settings)))
+        recognised = number_fields(section, roles.fields)
+        fields |= {name: value for name, value in recognised.items() if name not in named}
         section = with_fields(section, fields)
     return replace(experiment, data=section), table
 
@@ -182,7 +184,7 @@ def _experiment_on_table(table: Table, settings: Mapping[str, object]) -> Experi
     named = dict(recipes.flat(dict(settings)))
     numbers = _numbers(table, named)
     features = _features(table, named.get("data.feature_columns"))
-    roles = _roles(table, _task_of(named), numbers, features)
+    roles = _roles(table, _task_of(named), numbers, features, _mark(named))
     fields: dict[str, str] = dict(roles.fields)
     if table.names is not None or (roles.source, roles.target) != (0, 1):
         fields |= _columns(table, roles)
@@ -194,10 +196,11 @@ def _roles(
     task: TaskName | None,
     columns: tuple[int | None, int | None],
     features: tuple[int, ...],
+    mark: DecimalMark | None = None,
 ) -> Roles:
     """Return the roles of data in memory, from a sample of its rows."""
     sample = sample_of(table.rows)
-    facts = TableFacts(features, sample.num_rows)
+    facts = TableFacts(features, sample.num_rows, mark)
     return assign_roles(table.names, sample.rows, task, columns, facts=facts)
 
 
@@ -230,7 +233,13 @@ def _table_settings(named: Mapping[str, Any]) -> TableSettings:
     }
     columns = {f"{side}_columns": _words(named, side) or None for side in ("source", "target")}
     columns["feature_columns"] = _names(named.get("data.feature_columns")) or None
-    return TableSettings(**values, **columns)  # type: ignore[arg-type]
+    return TableSettings(**values, **columns, decimal_mark=_mark(named))  # type: ignore[arg-type]
+
+
+def _mark(named: Mapping[str, Any]) -> DecimalMark | None:
+    """Return the decimal mark of the settings, if there is one."""
+    mark = named.get("data.decimal_mark")
+    return cast(DecimalMark, mark) if mark in get_args(DecimalMark) else None
 
 
 def _words(named: Mapping[str, Any], side: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from regard.data.files.objects import NO_FEATURES, ColumnChoice, Table, corpus_o
 from regard.data.generated import generate
 from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
 from regard.data.images.annotations import Lists, read_captions
-from regard.data.labels.readers import read_labelled, split_files, with_bare_numbers
+from regard.data.labels.readers import read_labelled, split_files
 from regard.data.splits import MAX_HELD_OUT
 from regard.data.text.parallel import read_pairs
 from regard.data.text.streamed import PairFiles
@@ -48,7 +48,12 @@ def read_sources(config: Data, table: Table | None = None) -> DataSources:
     """Read or generate the pairs of a configuration, or take the rows of a table to train on.
     UserError if there is no data, or if a file cannot be read."""
     check_paths(config)
-    corpus = None if table is None else corpus_of(table, *_column_choices(config))
+    has_numbers = getattr(config, "target", None) == "number"
+    mark = getattr(config, "decimal_mark", None)
+    corpus = None
+    if table is not None:
+        choices = _column_choices(config)
+        corpus = corpus_of(table, *choices, has_numbers=has_numbers, decimal_mark=mark)
     match config:
         case DataConfig():
             return _translations(config, corpus)
@@ -175,9 +180,7 @@ def _labelled(config: ClassificationDataConfig, corpus: Corpus | None) -> DataSo
         return read_labelled(path, settings, labels if config.target == "label" else None)
 
     if corpus is not None:
-        if config.target == "number":
-            corpus = with_bare_numbers(corpus, may_have_commas=False)
-        else:
+        if config.target == "label":
             labels = (replace(pair, target=composed(pair.target)) for pair in corpus.pairs)
             corpus = replace(corpus, pairs=tuple(labels))
         return DataSources(corpus, read(config.dev_path, corpus), read(config.test_path, corpus))

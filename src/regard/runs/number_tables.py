@@ -8,7 +8,7 @@ from itertools import islice
 from regard.config import Data
 from regard.data.examples import Pair
 from regard.data.files import formats
-from regard.data.files.header import is_number
+from regard.data.files.decimals import is_number
 from regard.data.files.inspection import can_inspect
 from regard.data.files.objects import NAME, Table
 from regard.data.files.roles import num_columns_of_numbers

@@ -10,6 +10,7 @@ from typing import Any
 
 from regard.config import Data
 from regard.data.examples import Corpus, Pair
+from regard.data.files.decimals import NEARLY_ALL
 from regard.data.files.lines import LeftOut, LineNumbers
 from regard.data.files.objects import Table
 from regard.data.invisible import InvisibleCharacters
@@ -32,6 +33,8 @@ UNREADABLE: dict[Fault, str] = {
     "NUL": "--data.encoding",
 }
 """Faults of lines that cannot be read, and the options that may help."""
+NO_NUMBERS: tuple[Fault, ...] = ("no number", "other number")
+"""Faults of targets that are no numbers. With more than a few of them, training stops."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ def read(config: Data, on_progress: OnProgress | None = None, table: Table | Non
         result = _cached_split(rule, source, cache, on_progress)
     train = TrainingPairs(source, result.num_train, result.first, frozenset(result.held_out), cache)
     unusable = _unreadable(result.num_pairs, result.left_out)
+    unusable += _no_numbers(result.num_pairs, result.left_out)
     left_out = result.left_out.summary() + (source.remarks if isinstance(source, Corpus) else ())
     left_out += result.invisible.summary()
     for corpus in (dev, test):
@@ -142,6 +146,21 @@ def _unreadable(num_pairs: int, left_out: LeftOut) -> tuple[str, ...]:
     return (
         f"only {num_pairs:,} of {num_pairs + num_faults:,} lines can be read: "
         f"{left_out.summary()[0]}; check {' and '.join(options)}",
+    )
+
+
+def _no_numbers(num_pairs: int, left_out: LeftOut) -> tuple[str, ...]:
+    """Return a sentence if more than a few targets are no numbers, or have another unit than the
+    others."""
+    counts = left_out.counts()
+    num_faults = sum(counts[fault] for fault in NO_NUMBERS)
+    num_rows = num_pairs + num_faults
+    if num_faults <= (1 - NEARLY_ALL) * num_rows:
+        return ()
+    return (
+        f"{num_faults:,} of {num_rows:,} targets are no numbers of one form and unit: "
+        f"{left_out.summary()[0]}; correct them, name another column (--data.target-column), or "
+        "train without these lines (--data.checks warn)",
     )
 
 

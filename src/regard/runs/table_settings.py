@@ -25,6 +25,7 @@ def table_settings(config: Data) -> TableSettings:
         source_columns=columns(config.source_column),
         target_columns=columns(config.target_column),
         feature_columns=getattr(config, "feature_columns", None),
+        decimal_mark=getattr(config, "decimal_mark", None),
     )
 
 
@@ -51,12 +52,18 @@ def with_fields(data: Data, values: Mapping[str, str]) -> Data:
     return replace(data, **changed)
 
 
-def source_field(data: Data, recognised: Mapping[str, str]) -> dict[str, str]:
-    """Return `data.source` as a field if the recipe reads series with a number each, and the fields
-    that an inspection recognised name texts as sources; otherwise no field."""
-    is_series = isinstance(data, ClassificationDataConfig) and data.source == "series"
-    is_text = is_series and recognised.get("data.source") == "text"
-    return {"data.source": "text"} if is_text else {}
+def number_fields(data: Data, recognised: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields about numbers that a recipe takes from the fields that an inspection
+    recognised: texts as sources, if the recipe reads series with a number each, and the decimal
+    mark."""
+    if not isinstance(data, ClassificationDataConfig):
+        return {}
+    names = list[str]()
+    if data.source == "series" and recognised.get("data.source") == "text":
+        names.append("data.source")
+    if data.target == "number" and data.decimal_mark is None:
+        names.append("data.decimal_mark")
+    return {name: recognised[name] for name in names if name in recognised}
 
 
 def experiment_on_file(path: Path, inspection: Inspection | None, name: str) -> Experiment:

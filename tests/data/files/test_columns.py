@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regard.data.files.columns import is_informative, kind_of, without_totals
+from regard.data.files.decimals import NumberForm
 
 
 @pytest.mark.parametrize(
@@ -24,16 +25,16 @@ from regard.data.files.columns import is_informative, kind_of, without_totals
     ],
 )
 def test_kind_of_a_column(cells, kind):
-    assert kind_of(cells, cells) == kind
+    assert kind_of(cells, NumberForm.of(cells)) == kind
 
 
 def test_long_cells_take_no_long_time():
-    assert kind_of(["@." * 10**5, "a@" * 10**5, "A" * 10**5], ()) == "text"
+    assert kind_of(["@." * 10**5, "a@" * 10**5, "A" * 10**5], NumberForm()) == "text"
 
 
 def test_few_other_cells_do_not_change_a_kind():
-    assert kind_of([*["2026-03-01"] * 20, "unknown"], ()) == "date"
-    assert kind_of([*["2026-03-01"] * 5, "unknown"], ()) == "text"
+    assert kind_of([*["2026-03-01"] * 20, "unknown"], NumberForm()) == "date"
+    assert kind_of([*["2026-03-01"] * 5, "unknown"], NumberForm()) == "text"
 
 
 @pytest.mark.parametrize(

@@ -289,17 +289,14 @@ def columns_of(names, roles):
 
 @pytest.mark.parametrize(("make", "names", "source", "target", "recipe"), EVERYDAY)
 def test_columns_of_everyday_tables(make, names, source, target, recipe):
-    roles = assign_roles(names.split(","), table_of(make), may_have_commas=True)
+    roles = assign_roles(names.split(","), table_of(make))
     chosen, recipes = columns_of(names, roles), {"letters": ("letters", "words")}
     assert chosen[:2] == (source, target)
     assert chosen[2] in recipes.get(recipe, (recipe,))
     if names.count(source) == 1:
         shuffled = table_of(make)
         random.Random(3).shuffle(shuffled)
-        assert (
-            columns_of(names, assign_roles(names.split(","), shuffled, may_have_commas=True))
-            == chosen
-        )
+        assert columns_of(names, assign_roles(names.split(","), shuffled)) == chosen
 
 
 @pytest.mark.parametrize(("make", "names", "source", "target", "recipe"), EVERYDAY[:5])
@@ -307,7 +304,7 @@ def test_a_row_of_totals_changes_no_column(make, names, source, target, recipe):
     rows, head = table_of(make), names.split(",")
     totals = [""] * len(head)
     totals[-2:] = ["TOTAL", "412,331.20"]
-    assert columns_of(names, assign_roles(head, [*rows, totals], may_have_commas=True))[:2] == (
+    assert columns_of(names, assign_roles(head, [*rows, totals]))[:2] == (
         source,
         target,
     )
@@ -334,7 +331,7 @@ def written(tmp_path, make, names, num_rows=NUM_ROWS):
             "Signatur,Titel,Autor,Titel,Preis,Erschienen,Systematik",
             "columns: 2 (Titel) -> source (--data.source-column), Systematik -> target "
             "(--data.target-column); not used: Signatur, Autor, 4 (Titel), Preis, Erschienen; "
-            "other possible targets: Autor (labels), Erschienen (numbers)",
+            "other possible targets: Autor (labels), Preis, Erschienen (numbers)",
         ),
         (
             labelled_questions,

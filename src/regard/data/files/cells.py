@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from regard.data.files.decimals import NumberText
 from regard.errors import UserError, install_command
 
 
@@ -23,7 +25,9 @@ def cell_text(value: Any) -> str:
         case float() if math.isnan(value):
             return ""
         case float() if value.is_integer() and abs(value) < 1e15:
-            return str(int(value))
+            return NumberText(int(value))
+        case int() | float() | Decimal():
+            return NumberText(value)
         case datetime.datetime() if value.time() == datetime.time():
             return value.date().isoformat()
         case bytes():

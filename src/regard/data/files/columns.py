@@ -8,21 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from statistics import median
 from unicodedata import normalize
 
-from regard.data.files.decimals import (
-    has_decimal_commas,
-    has_decimal_point,
-    has_thousands,
-    with_points,
-    without_thousands,
-)
-from regard.data.files.header import DATE, is_number
+from regard.data.files.decimals import NEARLY_ALL as NEARLY_ALL_NUMBERS
+from regard.data.files.decimals import NumberForm, NumberText, is_missing, is_number
+from regard.data.files.header import DATE
 from regard.data.files.tables import find_column
-from regard.data.files.units import without_units
-from regard.names import ColumnKind
+from regard.names import ColumnKind, DecimalMark
 
 FEW_ROWS = 20
 """Number of rows below which kinds of columns and the task are not recognised."""
@@ -57,6 +51,10 @@ class TableFacts:
     """Columns of features, from 0, which are neither source nor target."""
     num_rows: int | None = None
     """Number of rows of the table, if the rows are a sample of it."""
+    mark: DecimalMark | None = None
+    """Decimal mark, if the cells do not decide it."""
+    usual_mark: DecimalMark = "point"
+    """Decimal mark of numbers such as 1,234, if nothing else decides it."""
 
 
 class Table:
@@ -69,8 +67,6 @@ class Table:
         rows: Sequence[Sequence[str]],
         columns: tuple[int | None, int | None],
         facts: TableFacts | None = None,
-        *,
-        may_have_commas: bool,
     ) -> None:
         rows = without_totals(rows)
         facts = facts or TableFacts()
@@ -79,13 +75,11 @@ class Table:
         self.num_rows = len(rows)
         num_columns = max(map(len, rows), default=2)
         self.cells = [
-            [normalize("NFC", row[column].strip()) if len(row) > column else "" for row in rows]
+            [_cell(row[column]) if len(row) > column else "" for row in rows]
             for column in range(num_columns)
         ]
         self.source, self.target = columns
-        self.bare = [without_units(cells) for cells in self.cells]
-        self.may_have_commas = may_have_commas
-        self.with_commas = self._columns_with_commas() if may_have_commas else frozenset[int]()
+        self.forms = [NumberForm.of(cells, facts.mark, facts.usual_mark) for cells in self.cells]
         others = [column for column in range(num_columns) if column not in facts.features]
         self.useful = [column for column in others if self._is_useful(column)]
         if len(self.useful) < 2:
@@ -94,13 +88,14 @@ class Table:
     @cached_property
     def kinds(self) -> list[ColumnKind]:
         """Kinds of all columns."""
-        return [kind_of(*cells) for cells in zip(self.cells, self._numbers, strict=True)]
+        return [kind_of(*column) for column in zip(self.cells, self.forms, strict=True)]
 
     @cached_property
     def targets(self) -> list[int]:
         """Useful columns with labels or numbers, apart from dates and the given source. Without a
         header, numbers with a unit in the first column are sources: 12 km, twelve kilometres."""
-        spelled = 0 if self.header is None and self.bare[0] != self.cells[0] else None
+        has_units = self.forms[0].fits and self.forms[0].unit
+        spelled = 0 if self.header is None and has_units else None
         return [
             column
             for column in self.useful
@@ -120,38 +115,15 @@ class Table:
             if self.kinds[column] == "text" and not self.has_labels(column)
         ]
 
-    def _columns_with_commas(self) -> frozenset[int]:
-        """Return the columns of numbers with decimal commas; none if a column of numbers has
-        decimal points."""
-        numbers = chain.from_iterable(cells for cells in self.bare if are_numbers(cells))
-        if any(map(has_decimal_point, numbers)):
-            return frozenset()
-        return frozenset(
-            column
-            for column, cells in enumerate(self.bare)
-            if has_decimal_commas(cells) and are_numbers(list(map(with_points, cells)))
-        )
-
     def _is_useful(self, column: int) -> bool:
         is_set = column in (self.source, self.target)
         is_small = self.num_rows < FEW_ROWS
         return is_set or is_small or is_informative(self.cells[column], self.num_all)
 
     def numbers(self, column: int) -> list[str]:
-        """Return the cells of a column without a unit, with decimal points and without commas
-        between thousands in its numbers."""
-        return self._numbers[column]
-
-    @cached_property
-    def _numbers(self) -> list[list[str]]:
-        return [self._plain(column, cells) for column, cells in enumerate(self.bare)]
-
-    def _plain(self, column: int, cells: list[str]) -> list[str]:
-        if column in self.with_commas:
-            return list(map(with_points, cells))
-        if has_thousands(cells, may_have_commas=self.may_have_commas):
-            return list(map(without_thousands, cells))
-        return cells
+        """Return the cells of a column of numbers as Python writes numbers, and blank texts for the
+        other cells."""
+        return [self.forms[column].plain(cell) or "" for cell in self.cells[column]]
 
     def images(self) -> list[int]:
         """Return the columns with names of images."""
@@ -205,7 +177,7 @@ class Table:
         is_set = column == self.target
         are_quantities = is_set or self.kinds[column] == "number"
         has_many = self.num_values(column) > max_labels
-        return has_many and are_quantities and are_numbers(self.numbers(column))
+        return has_many and are_quantities and self.forms[column].fits
 
 
 def without_totals(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
@@ -221,10 +193,10 @@ def without_totals(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
     return rows[:end]
 
 
-def kind_of(cells: Sequence[str], numbers: Sequence[str]) -> ColumnKind:
-    """Return the kind of a column, from its cells and its cells as plain numbers."""
-    if are_numbers(numbers):
-        return "code" if any(LEADING_ZERO.match(cell) for cell in cells) else "number"
+def kind_of(cells: Sequence[str], form: NumberForm) -> ColumnKind:
+    """Return the kind of a column, from its cells and the form of its numbers."""
+    if form.fits:
+        return "code" if _has_leading_zeros(cells) else "number"
     tests: dict[ColumnKind, Callable[[str], bool]] = {
         "date": lambda cell: DATE.fullmatch(cell) is not None,
         "series": is_series,
@@ -265,10 +237,18 @@ def _numbers_rows(cells: Sequence[str], num_rows: int) -> bool:
     return len(numbers) == len(cells) and num_rows >= NEARLY_ALL * num_possible
 
 
-def are_numbers(cells: Sequence[str]) -> bool:
-    """Return whether all filled cells are numbers, and at least one is filled."""
-    present = [cell for cell in cells if cell]
-    return bool(present) and all(map(is_number, present))
+def _has_leading_zeros(cells: Sequence[str]) -> bool:
+    """Return whether cells begin with a zero and another digit: more than a few of them, or all
+    cells are whole numbers of equal length."""
+    num_zeros = sum(LEADING_ZERO.match(cell) is not None for cell in cells)
+    filled = [cell for cell in cells if not is_missing(cell)]
+    is_even = len({*map(len, filled)}) == 1 and all(map(str.isdecimal, filled))
+    return num_zeros > 0 and (is_even or num_zeros > (1 - NEARLY_ALL_NUMBERS) * len(filled))
+
+
+def _cell(text: str) -> str:
+    """Return the text of a cell in NFC, without white space around it."""
+    return text if type(text) is NumberText else normalize("NFC", text.strip())
 
 
 def is_code(text: str) -> bool:

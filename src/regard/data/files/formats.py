@@ -31,7 +31,7 @@ from regard.data.files.other_formats import check_text_format
 from regard.data.files.tables import Row, TableSettings, is_blank, show_cells, suffix_of, table_rows
 from regard.errors import UserError
 from regard.files import open_bytes
-from regard.names import TableFormat
+from regard.names import DecimalMark, TableFormat
 
 HEAD = 1 << 20
 """Number of bytes from which the encoding is recognised."""
@@ -88,9 +88,10 @@ class FileFormat:
         return self.kind in ("jsonl", "json", "parquet") or self.has_row_names
 
     @property
-    def may_have_commas(self) -> bool:
-        """Whether numbers may have decimal commas: no commas divide the columns."""
-        return self.delimiter != ","
+    def usual_mark(self) -> DecimalMark:
+        """Decimal mark of numbers such as 1,234, if nothing else decides it: semicolons divide
+        columns where numbers have decimal commas."""
+        return "comma" if self.delimiter == ";" else "point"
 
     @property
     def title(self) -> str:

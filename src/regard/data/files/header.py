@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from itertools import chain
 
-from regard.data.files.decimals import has_commas
+from regard.data.files.decimals import NumberForm, is_missing, is_number, may_be_number
 from regard.data.files.encodings import script_of
 from regard.data.files.tables import TableSettings, find_column, is_blank
-from regard.data.files.units import split_unit, without_units
 
 # fmt: off
 TEXT_NAMES = (
@@ -40,8 +39,6 @@ NEARLY_ALL = 0.9
 """Share of the cells of a column whose form counts as that of the column."""
 MAX_COLUMNS = 50
 """Number of columns that are compared with the first row."""
-MISSING = ("na", "n/a", "null", "none", "missing", "unknown")
-"""Texts in place of a number, in lower case."""
 TIME = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s?([ap]m|Z|[-+]\d{2}:?\d{2})?"
 DAY = (
     r"\d{1,4}(?P<mark>[-./])\s?\d{1,2}(?P=mark)\s?\d{1,4}"
@@ -194,7 +191,7 @@ def names_labels(label: str, labels: Sequence[str], known: Set[str] | None) -> b
     usual name or a label of no other row, unless it is in `known`. If `known` is None, targets are
     numbers, and any text is a name."""
     if known is None:
-        return bool(label) and not _may_be_number(label)
+        return not is_missing(label) and not may_be_number(label)
     is_named = is_usual_name(label) and label not in labels
     return label not in known and (is_named or is_only_label(label, labels))
 
@@ -207,26 +204,9 @@ def is_only_label(label: str, labels: Sequence[str]) -> bool:
     return bool(label) and not is_number(label) and not counts[label] and repeats
 
 
-def is_number(text: str) -> bool:
-    """Return whether a text is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _may_be_number(text: str) -> bool:
-    """Return whether a text is a number, perhaps with a decimal comma or a unit."""
-    number, _ = split_unit(text) or (text, "")
-    return is_number(number) or has_commas(number)
-
-
 def _num_numbers(texts: Sequence[str]) -> int:
-    """Return how many texts are numbers. Numbers with units count if all texts have the same
-    unit."""
-    bare = without_units(texts)
-    return sum(is_number(text) or has_commas(text) for text in bare)
+    """Return how many texts are numbers of one form."""
+    return NumberForm.of(texts).num_numbers
 
 
 def _num_dates(texts: Sequence[str]) -> int:
@@ -261,7 +241,7 @@ def _differs(cell: str, column: Sequence[str]) -> bool:
     if len(present) < MIN_ROWS:
         return False
     if _num_numbers(present) > NEARLY_ALL * len(present):
-        return not _may_be_number(cell) and len(cell) > 1
+        return not may_be_number(cell) and len(cell) > 1
     scripts = _scripts(cell)
     if not scripts:
         return False
@@ -284,8 +264,8 @@ def _are_above_numbers(forms: Sequence[tuple[str, Sequence[str]]]) -> bool:
     ]
     return bool(numbers) and all(
         any(map(str.isalpha, cell))
-        and not (_may_be_number(cell) or _num_dates([cell]))
-        and cell.lower() not in MISSING
+        and not (may_be_number(cell) or _num_dates([cell]))
+        and not is_missing(cell)
         for cell, _ in numbers
     )
 

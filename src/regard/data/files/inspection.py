@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 from regard.data.files import formats
@@ -221,14 +221,18 @@ def _inspect(
     sides = {"source": settings.source_columns, "target": settings.target_columns}
     numbers = {side: _number(path, side, names, rows[0], header) for side, names in sides.items()}
     columns = numbers["source"], numbers["target"]
-    facts = TableFacts(_features(settings, header, num_columns), sample.num_rows - is_header)
-    assign = partial(assign_roles, may_have_commas=form.may_have_commas)
-    roles = assign(header, body, task, columns, facts=facts)
+    facts = TableFacts(
+        _features(settings, header, num_columns),
+        sample.num_rows - is_header,
+        settings.decimal_mark,
+        form.usual_mark,
+    )
+    roles = assign_roles(header, body, task, columns, facts=facts)
     if header is None and roles.task == "classify" and _names_labels(rows, roles, settings):
         header, body = rows[0], rows[1:]
         columns = roles.source, roles.target
         facts = replace(facts, features=_features(settings, header, num_columns))
-        roles = assign(header, body, task, columns, facts=facts)
+        roles = assign_roles(header, body, task, columns, facts=facts)
     return Inspection(
         path,
         form,

@@ -31,6 +31,9 @@ MEANINGS: dict[Fault, str] = {
     "repeated header": "with the header again",
     "not UTF-8": "not UTF-8",
     "NUL": "with NUL characters",
+    "missing value": "with a mark for a missing number",
+    "no number": "with another text in place of a number",
+    "other number": "with a number of another unit or form",
 }
 """Reasons for dropping a line, for messages. A byte-order mark is removed and the line is used."""
 LINES_SHOWN = 5

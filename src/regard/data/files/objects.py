@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import chain
 from numbers import Real
 from typing import Any
@@ -18,10 +19,11 @@ import numpy as np
 
 from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair
+from regard.data.files.decimals import NumberForm, NumberText, undecided_mark
 from regard.data.files.lines import SURROGATE, LineProblem
 from regard.data.files.tables import column_number, find_column, flat_fields
 from regard.errors import UserError
-from regard.names import Fault
+from regard.names import DecimalMark, Fault
 
 NAME = "the data"
 """Name of data in memory, in messages."""
@@ -127,9 +129,13 @@ def corpus_of(
     sources: ColumnChoice,
     targets: ColumnChoice,
     features: ColumnChoice = NO_FEATURES,
+    *,
+    has_numbers: bool = False,
+    decimal_mark: DecimalMark | None = None,
 ) -> Corpus:
     """Return the pairs of a table. A source has its features after tabs. Blank rows are dropped and
-    listed. UserError if there are none, or if a column is not recognised."""
+    listed. If the targets are numbers (`has_numbers`), so are rows with anything else. UserError if
+    there are no pairs, or if a column is not recognised."""
     if not table.rows:
         raise UserError(f"{NAME} has no rows: {EXPECTED}")
     names = table.names or tuple(str(number + 1) for number in range(len(table.rows[0])))
@@ -141,7 +147,13 @@ def corpus_of(
                 f"{NAME}: column {names[number]!r} is read as features ({features.option}) and as "
                 f"{'source' if number in source else 'target'}: choose another column"
             )
-    corpus = Corpus.of(_pairs(table.rows, (source, target), feature_columns))
+    forms, remarks = list[NumberForm](), list[str]()
+    for number in target if has_numbers else ():
+        cells = [row[number] for row in table.rows]
+        forms.append(NumberForm.of(cells, decimal_mark))
+        remarks.append(undecided_mark(forms[-1], cells, f"{NAME}, column {names[number]}"))
+    pairs = _pairs(table.rows, (source, target), feature_columns, forms)
+    corpus = Corpus.of(pairs, tuple(filter(None, remarks)))
     if not corpus.pairs:
         raise UserError(f"{NAME} has no pairs: {'; '.join(corpus.left_out.summary())}")
     return corpus
@@ -150,6 +162,7 @@ def corpus_of(
 def _cell(value: Any) -> str:
     """Return a value as text on one line. Whole floats are integers: data frames store integers
     beside missing values as floats."""
+    is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
     if isinstance(value, Real) and not isinstance(value, int | np.integer):
         number = float(value)
         if math.isnan(number):
@@ -158,7 +171,8 @@ def _cell(value: Any) -> str:
     is_text = isinstance(value, str)
     if value is None or (not is_text and str(value) in ("<NA>", "NaT")):  # missing in pandas
         return ""
-    return " ".join(str(value).split())
+    text = " ".join(str(value).split())
+    return NumberText(text) if is_number else text
 
 
 def _columns(
@@ -210,6 +224,7 @@ def _pairs(
     rows: Iterable[tuple[str, ...]],
     pair: tuple[tuple[int, ...], tuple[int, ...]],
     features: tuple[int, ...],
+    forms: Sequence[NumberForm] = (),
 ) -> Iterator[Pair | LineProblem]:
     for number, row in enumerate(rows, start=1):
         sides = [[row[column] for column in columns] for columns in pair]
@@ -220,6 +235,10 @@ def _pairs(
             fault = "NUL"
         elif any(map(SURROGATE.search, chain.from_iterable(sides))):
             fault = "not UTF-8"
+        for place, form in enumerate(forms if fault is None else ()):
+            plain = form.plain_words(sides[1][place])
+            fault = fault or (form.fault(sides[1][place]) if plain is None else None)
+            sides[1][place] = plain or ""
         if fault is None:
             source = "\t".join([" ".join(sides[0]), *(row[column] for column in features)])
             yield Pair(source, " ".join(sides[1]), number, NAME)

@@ -23,11 +23,9 @@ from regard.data.files.columns import (
     Table,
     TableFacts,
     are_items,
-    are_numbers,
     is_series,
 )
 from regard.data.files.header import CAPTION_NAMES, SOURCE_NAMES, TARGET_NAMES
-from regard.data.files.units import unit_of
 from regard.names import TASK_RECIPES, TaskName
 
 FEW_PAIRS = 5000
@@ -70,13 +68,11 @@ def assign_roles(
     columns: tuple[int | None, int | None] = (None, None),
     *,
     facts: TableFacts | None = None,
-    may_have_commas: bool = False,
 ) -> Roles:
     """Return the roles of a table with these rows: captions if a column has names of images, labels
     if a column has few different values, values if the targets are numbers, otherwise pairs. The
-    task and the columns of source and target may be given.
-    `may_have_commas`: numbers of targets may have decimal commas."""
-    table = Table(header, rows, columns, facts, may_have_commas=may_have_commas)
+    task and the columns of source and target may be given."""
+    table = Table(header, rows, columns, facts)
     rules = {"caption": _captions, "classify": _labels, "translate": _pairs}
     if task is not None:
         return rules[task](table) or _unrecognised(table, task)
@@ -93,9 +89,9 @@ def assign_roles(
 def num_columns_of_numbers(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
     """Return the number of columns of numbers, and of other columns, without dates and without
     those that count rows, are constant or are mostly blank."""
-    table = Table(None, rows, (None, None), may_have_commas=True)
+    table = Table(None, rows, (None, None))
     columns = [column for column in table.useful if table.kinds[column] != "date"]
-    num_numbers = sum(are_numbers(table.numbers(column)) for column in columns)
+    num_numbers = sum(table.forms[column].fits for column in columns)
     return num_numbers, len(columns) - num_numbers
 
 
@@ -165,10 +161,13 @@ def _numbers(table: Table, source: int, target: int) -> Roles:
     else:
         fields["data.source"] = "text"
     kind = fields["data.source"]
-    unit = unit_of(table.cells[target])
-    units = f", in {unit}" if unit else ""
-    commas = ", decimal commas" if target in table.with_commas else ""
-    title = f"values (a number for each {_NOUNS[kind]}{units}{commas})"
+    form = table.forms[target]
+    if form.title and not form.undecided:
+        fields["data.decimal_mark"] = form.mark
+    units = f", in {form.unit}" if form.unit else ""
+    marks = f", {form.title}" if form.title else ""
+    marks += ", uncertain decimal mark: --data.decimal-mark" if form.undecided else ""
+    title = f"values (a number for each {_NOUNS[kind]}{units}{marks})"
     recipe = "drinks" if kind == "items" else "values"  # items have no order
     return Roles("classify", recipe, source, target, title, fields)
 

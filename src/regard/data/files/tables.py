@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.data.files.lines import MAX_LINE, Line
 from regard.errors import UserError
-from regard.names import Fault
+from regard.names import DecimalMark, Fault
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 """Usual separators of columns by the suffix of the file name."""
@@ -33,6 +33,8 @@ class TableSettings:
     """Columns of the target, by name or by number from 1."""
     feature_columns: tuple[str, ...] | None = None
     """Columns of features of the source, by name or by number from 1."""
+    decimal_mark: DecimalMark | None = None
+    """Decimal mark of numbers, if the cells do not decide it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
 from regard.characters import composed, is_blank_text
 from regard.data.examples import Corpus, Pair, ReadColumns
 from regard.data.files import encodings, formats
-from regard.data.files.decimals import plain_numbers
+from regard.data.files.decimals import NumberForm, stripped, undecided_mark
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import LABEL_NAMES, TEXT_NAMES, names_labels
 from regard.data.files.lines import (
@@ -38,6 +39,7 @@ from regard.data.files.tables import (
     SEPARATORS,
     Row,
     TableSettings,
+    column_name,
     column_number,
     find_column,
     is_blank,
@@ -47,10 +49,9 @@ from regard.data.files.tables import (
     suffix_of,
     table_rows,
 )
-from regard.data.files.units import without_units
 from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
-from regard.names import Fault, SplitName
+from regard.names import DecimalMark, Fault, SplitName
 
 SPLIT = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
 FASTTEXT = "__label__"
@@ -66,6 +67,13 @@ class LabelColumns:
     text: int
     labels: tuple[int, ...]
     features: tuple[int, ...] = ()
+    forms: tuple[NumberForm, ...] = ()
+    """Form of the numbers in each label column; none for labels that are no numbers."""
+
+    @cached_property
+    def last(self) -> int:
+        """Largest column."""
+        return max(self.text, *self.labels, *self.features)
 
 
 def split_files(path: Path) -> dict[SplitName, Path]:
@@ -99,8 +107,8 @@ def read_labelled(
     UserError if there are no examples, or if a column is missing. The first row of a table is a
     header if it has a usual name, or if its second field is a label of no other row. Labels in
     `known`, such as those of the training data, are never read as names. If `known` is None,
-    targets are numbers; a unit is left out if all targets have it, decimal commas become points
-    unless commas divide the columns, and commas between thousands are left out.
+    targets are numbers, whose unit and marks `NumberForm` recognises; rows with anything else are
+    dropped and listed.
     """
     settings = settings or TableSettings()
     if path.is_dir() and settings.feature_columns:
@@ -108,29 +116,18 @@ def read_labelled(
             f"{path} is a folder of texts, which have no features (--data.feature-columns): give a "
             "table"
         )
-    corpus = _folders(path) if path.is_dir() else _file(path, settings, known)
-    if known is None:
-        may_have_commas = not path.is_dir() and formats.recognise(path, settings).may_have_commas
-        corpus = with_bare_numbers(corpus, may_have_commas=may_have_commas)
+    if path.is_dir():
+        corpus = _folders(path)
+        corpus = with_numbers(corpus, path, settings) if known is None else corpus
+    else:
+        corpus = _file(path, settings, known)
     if not corpus.pairs:
         reason = "; ".join(corpus.left_out.summary()) or "it is empty"
-        raise UserError(
-            f"no examples in {path}: {reason}. Expected lines of text TAB label, a .csv, or lines "
-            "of label SPACE text"
-        )
+        expected = "lines of text TAB label, a .csv, or lines of label SPACE text"
+        if known is None:
+            expected = "numbers as targets; name their column with --data.target-column"
+        raise UserError(f"no examples in {path}: {reason}. Expected {expected}")
     return corpus
-
-
-def with_bare_numbers(corpus: Corpus, *, may_have_commas: bool) -> Corpus:
-    """Return the corpus whose targets are numbers without their unit, if all have the same one,
-    with decimal points and without commas between thousands. `may_have_commas`: numbers may have
-    decimal commas."""
-    targets = [pair.target for pair in corpus.pairs]
-    numbers = plain_numbers(without_units(targets), may_have_commas=may_have_commas)
-    if numbers == targets:
-        return corpus
-    pairs = zip(corpus.pairs, numbers, strict=True)
-    return replace(corpus, pairs=tuple(replace(pair, target=number) for pair, number in pairs))
 
 
 def _folders(path: Path) -> Corpus:
@@ -184,7 +181,8 @@ def _file(path: Path, settings: TableSettings, known: Set[str] | None) -> Corpus
     if (form.kind == "text" and form.delimiter is None) or not path.is_file():
         return _lines(path, form, settings, known)
     rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, marks=marks)
-    return _with_marks(_table(list(rows), path, settings, known), marks, path)
+    corpus = _table(list(rows), path, settings, known, form.usual_mark)
+    return _with_marks(corpus, marks, path)
 
 
 def _lines(path: Path, form: FileFormat, settings: TableSettings, known: Set[str] | None) -> Corpus:
@@ -204,6 +202,7 @@ def _lines(path: Path, form: FileFormat, settings: TableSettings, known: Set[str
             raise UserError(f"{path} has no columns: expected .csv, .tsv, or tabs between columns")
         else:
             corpus = Corpus.of(_label_first(line, path) for line in lines)
+            corpus = with_numbers(corpus, path, settings) if known is None else corpus
     return _with_marks(corpus, marks, path)
 
 
@@ -213,8 +212,50 @@ def _with_marks(corpus: Corpus, marks: LineNumbers, path: Path) -> Corpus:
     return replace(corpus, remarks=(*corpus.remarks, marks_removed(path, marks)))
 
 
+def with_numbers(corpus: Corpus, place: Path | str, settings: TableSettings) -> Corpus:
+    """Return a corpus with its targets as Python writes numbers. Other targets are dropped and
+    listed."""
+    targets = [pair.target for pair in corpus.pairs]
+    form = NumberForm.of(targets, settings.decimal_mark)
+    numbers = zip(corpus.pairs, map(form.plain_words, targets), strict=True)
+    pairs = (
+        LineProblem(pair.path, pair.line, form.fault(pair.target), pair.target)
+        if number is None
+        else replace(pair, target=number)
+        for pair, number in numbers
+    )
+    remark = undecided_mark(form, targets, str(place))
+    result = Corpus.of(pairs, (*corpus.remarks, *filter(None, [remark])), corpus.columns)
+    return replace(result, problems=(*corpus.problems, *result.problems))
+
+
+def _forms(
+    rows: Sequence[Row],
+    path: Path,
+    columns: LabelColumns,
+    settings: TableSettings,
+    usual: DecimalMark,
+    header: Sequence[str] | None,
+) -> tuple[LabelColumns, tuple[str, ...]]:
+    """Return the columns with the form of their numbers, and a sentence for each column whose
+    decimal mark is not decided."""
+    forms, remarks = list[NumberForm](), list[str]()
+    for column in columns.labels:
+        cells = [row.cells[column] for row in rows if len(row.cells) > column and not row.fault]
+        form = NumberForm.of(cells, settings.decimal_mark, usual)
+        forms.append(form)
+        remarks.append(undecided_mark(form, cells, f"{path}, column {column_name(header, column)}"))
+    if all(form.is_plain for form in forms):
+        forms = []  # no cell changes
+    return replace(columns, forms=tuple(forms)), tuple(filter(None, remarks))
+
+
 def _table(
-    rows: Sequence[Row], path: Path, settings: TableSettings, known: Set[str] | None
+    rows: Sequence[Row],
+    path: Path,
+    settings: TableSettings,
+    known: Set[str] | None,
+    usual: DecimalMark = "point",
 ) -> Corpus:
     """Read a table by the names in its header; without a header, text comes before label. Columns
     that are not read are reported unless both sides are named in the settings."""
@@ -233,15 +274,19 @@ def _table(
     is_chosen = bool(settings.source_columns and settings.target_columns)
     numbers = _with_features(numbers, head, path, settings, has_header=has_header)
     header = head if has_header else None
-    return Corpus.of(
-        (
-            _pair_of(replace(row, fault="repeated header"), numbers, path)
-            if row.cells == header
-            else _pair_of(row, numbers, path)
+    remarks = () if is_chosen else _unused(head, numbers, path, has_header=has_header)
+    if has_header:
+        rows = [
+            replace(row, fault="repeated header") if row.cells == header else row
             for number, row in enumerate(rows)
-            if number != first or not has_header
-        ),
-        () if is_chosen else _unused(head, numbers, path, has_header=has_header),
+            if number != first
+        ]
+    if known is None:
+        numbers, undecided = _forms(rows, path, numbers, settings, usual, header)
+        remarks += undecided
+    return Corpus.of(
+        (_pair_of(row, numbers, path) for row in rows),
+        remarks,
         ReadColumns.of_table(header, len(head), numbers.text, numbers.labels),
     )
 
@@ -374,7 +419,7 @@ def _pair_of(entry: Row, numbers: LabelColumns, path: Path) -> Pair | LineProble
     row, line = entry.cells, entry.line
     if entry.fault:
         return LineProblem(str(path), line, entry.fault, " ".join(row))
-    if len(row) <= max(numbers.text, *numbers.labels, *numbers.features):
+    if len(row) <= numbers.last:
         kind: Fault = "one column" if any(cell.strip() for cell in row) else "blank"
         return LineProblem(str(path), line, kind, " ".join(row))
     if any("\0" in cell for cell in row):
@@ -383,8 +428,17 @@ def _pair_of(entry: Row, numbers: LabelColumns, path: Path) -> Pair | LineProble
     labels = [composed(row[number]) for number in numbers.labels]
     if is_blank_text(text) or any(map(is_blank_text, labels)):
         return LineProblem(str(path), line, "blank", " ".join(row))
-    features = (" ".join(row[number].split()) for number in numbers.features)
-    return Pair("\t".join((text, *features)), " ".join(labels), line, str(path))
+    if numbers.forms:
+        cells = [stripped(row[number]) for number in numbers.labels]
+        for place, form in enumerate(numbers.forms):
+            plain = form.plain_words(cells[place])
+            if plain is None:
+                return LineProblem(str(path), line, form.fault(cells[place]), " ".join(row))
+            labels[place] = plain
+    if numbers.features:
+        features = (" ".join(row[number].split()) for number in numbers.features)
+        text = "\t".join((text, *features))
+    return Pair(text, " ".join(labels), line, str(path))
 
 
 def _label_first(line: Line, path: Path) -> Pair | LineProblem:

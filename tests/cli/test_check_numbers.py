@@ -1,0 +1,60 @@
+"""`regard check` of columns of numbers."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.cli.test_commands import regard
+
+WORDS = ["river", "stone", "cat", "dog", "walks", "runs", "blue", "green", "happy", "sad"]
+
+
+@pytest.fixture
+def check(tmp_path, capsys):
+    """Function that writes texts with these cells and returns the status and the report."""
+
+    def run(cells, *options, name="table.tsv"):
+        draw, path = random.Random(1), tmp_path / name
+        rows = (
+            f"{' '.join(draw.choices(WORDS, k=5))} {n}\t{cell}\n" for n, cell in enumerate(cells)
+        )
+        path.write_text("text\tprice\n" + "".join(rows), encoding="utf8")
+        status, out, _ = regard(capsys, "check", str(path), *options)
+        return status, out
+
+    return run
+
+
+def test_rows_that_are_no_numbers_are_listed_and_change_no_task(check):
+    status, out = check(["12O.5", "n/a", *(f"{n}.25" for n in range(118)), "< 5"])
+    assert status == 0
+    assert "values (a number for each text), recipe values" in out
+    assert "left out 3 lines of" in out
+    assert "2 with another text in place of a number (lines 2, 122)" in out
+    assert "1 with a mark for a missing number (line 3)" in out
+
+
+def test_several_units_stop_the_training(check):
+    status, out = check([f"{'$€'[n % 2]}{n}" for n in range(60)])
+    assert status == 1
+    assert "training would stop: 30 of 60 targets are no numbers of one form and unit" in out
+
+
+def test_an_undecided_decimal_mark_is_reported_with_its_option(check):
+    cells = [f"{n}.234" for n in range(1, 61)]
+    status, out = check(cells)
+    assert status == 0
+    assert "uncertain decimal mark: --data.decimal-mark" in out
+    assert "'1.234' may be 1234: read as 1.234; for 1234: --data.decimal-mark comma" in out
+    status, out = check(cells, "--decimal-mark", "comma")
+    assert status == 0
+    assert "points between thousands" in out
+    assert "targets from 1234 to 60234" in out
+
+
+def test_whole_numbers_without_points_show_that_points_divide_thousands(check):
+    status, out = check([cell for n in range(60) for cell in (f"{n + 100}", f"{n + 5}.161")])
+    assert status == 0
+    assert "targets from 100 to 64161" in out
