@@ -61,6 +61,8 @@ Fault = Literal[
     "blank",
     "one column",
     "few columns",
+    "many columns",
+    "quotes",
     "title",
     "repeated header",
     "not UTF-8",

@@ -60,7 +60,7 @@ def classify_table(
             for place, error in errors.items():
                 faults.add_error(f"{table.path}, line {chunk[place].line}: {error}")
             for row, source, prediction in zip(chunk, sources, predictions, strict=True):
-                faults.rows.add(table, row, source)
+                faults.add_row(table, row, source)
                 faults.add(row.line, prediction, classifier)
                 writer.add(row, _cells(prediction, labels, all_labels=output.probabilities))
                 if traces:

@@ -15,6 +15,7 @@ from regard.files import shorten_name
 
 if TYPE_CHECKING:
     from regard.data.files.source_table import SourceTable
+    from regard.data.files.tables import Row
     from regard.tasks.source_form import SourceForm
 
 KINDS_SHOWN = 5
@@ -100,6 +101,12 @@ class SourceFaults:
             "rows": RowFaults(**values["rows"]),
         }
         return cls(**{**values, **records})
+
+    def add_row(self, table: SourceTable, row: Row, source: str) -> None:
+        """Add a row of a table if it has no source. A row whose cells may be shifted is refused."""
+        before = len(self.rows.shifted)
+        self.rows.add(table, row, source)
+        self.num_refused += len(self.rows.shifted) - before
 
     def add_problem(self, problem: LineProblem) -> None:
         """Add a line that could not be read as it is, without its text."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
 
 from regard.cli.lines import opened
 from regard.cli.output import warn
+from regard.data.files.formats import NOT_READ
 from regard.data.files.lines import numbers_of
 from regard.data.files.named_rows import SUFFIXES
 from regard.data.files.tables import SEPARATORS, TableSettings, suffix_of
@@ -147,12 +148,17 @@ class WiderTable:
 class RowFaults:
     """Rows that are reported after the last one."""
 
+    shifted: list[int] = field(default_factory=list)
+    """Lines of rows with more cells than columns, or with wrong quotes, which have no source."""
     wide: list[int] = field(default_factory=list)
-    """Lines of rows with more cells than the first row."""
+    """Lines of other rows with more cells than the first row."""
     num_blank: int = 0
 
     def add(self, table: SourceTable, row: Row, source: str) -> None:
         """Add a row of a table if it has no source, or more cells than the first row."""
+        if row.fault in NOT_READ:
+            self.shifted.append(row.line)
+            return
         self.num_blank += not source
         if len(row.cells) > table.width:
             self.wide.append(row.line)
@@ -163,6 +169,12 @@ class RowFaults:
             warn(titles)
         if sheets := ", ".join(table.unread_sheets):
             warn(f"{table.path}: sheets that are not read: {sheets} (--sheet NAME)")
+        if self.shifted:
+            warn(
+                f"{table.path}: {_rows(len(self.shifted))} more cells than the table has "
+                f"columns, or wrong quotes ({numbers_of(self.shifted)}), and no prediction: quote "
+                "texts with commas or other delimiters"
+            )
         if self.wide:
             warn(
                 f"{table.path}: {_rows(len(self.wide))} more than {table.width} columns "

@@ -236,7 +236,7 @@ class Translation:
                     number += 1
                     faults.add(source.line, translation, self.translator)
                     if source.row is not None and self.table is not None:
-                        faults.rows.add(self.table, source.row, source.text)
+                        faults.add_row(self.table, source.row, source.text)
                 (output.file or sys.stdout).flush()
                 on_finished(len(chunk))
                 if options.follow:

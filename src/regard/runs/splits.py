@@ -29,6 +29,8 @@ from regard.runs.progress import OnProgress, with_progress
 UNREADABLE: dict[Fault, str] = {
     "one column": "--data.delimiter",
     "few columns": "--data.delimiter, --data.source-column and --data.target-column",
+    "many columns": "--data.delimiter",
+    "quotes": "--data.delimiter",
     "not UTF-8": "--data.encoding",
     "NUL": "--data.encoding",
 }

@@ -323,7 +323,7 @@ def test_a_table_of_r_has_quotes(tmp_path, delimiter):
     corpus = read(path, TableSettings(source_columns=("text",), target_columns=("form",)))
     assert [(p.source, p.target) for p in corpus.pairs] == [(f"{a} {b}", b) for a, b in ROWS]
     path.write_text(path.read_text().partition("\n")[2])
-    assert not recognise(path, TableSettings()).has_quotes
+    assert recognise(path, TableSettings()).quotes is None
 
 
 def test_the_counts_that_scikit_learn_writes_are_a_title(tmp_path):

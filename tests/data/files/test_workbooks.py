@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import zipfile
+from collections.abc import Sequence
 
 import pytest
 
@@ -17,14 +18,16 @@ from regard.errors import UserError
 
 ANY = TableSettings()
 WORDS = [("λόγος", "logos"), ("νερό", "nero"), ("φως", "fos")]
-CELLS = (
-    '<c r="A{0}" t="inlineStr"><is><t>{1}</t></is></c>'
-    '<c r="B{0}" t="inlineStr"><is><t>{2}</t></is></c>'
-)
+XLSX_CELL = '<c r="{}{}" t="inlineStr"><is><t>{}</t></is></c>'
 NAMESPACE = "http://schemas.openxmlformats.org"
 
 
-def workbook(*sheets: list[tuple[str, str]], num_hidden: int = 0, last: str = "") -> bytes:
+def _cells(row: Sequence[str], line: int) -> str:
+    cells = zip("ABCDEF", row, strict=False)
+    return "".join(XLSX_CELL.format(name, line, cell) for name, cell in cells)
+
+
+def workbook(*sheets: Sequence[Sequence[str]], num_hidden: int = 0, last: str = "") -> bytes:
     """Return a small .xlsx file with these sheets, named S1, S2 and so on, of which the first are
     hidden. `last` is a cell at the end of each sheet."""
     file = io.BytesIO()
@@ -69,7 +72,7 @@ def workbook(*sheets: list[tuple[str, str]], num_hidden: int = 0, last: str = ""
         )
         for n, rows in names:
             cells = "".join(
-                f'<row r="{line}">{CELLS.format(line, *row)}</row>'
+                f'<row r="{line}">{_cells(row, line)}</row>'
                 for line, row in enumerate(rows, start=1)
             )
             archive.writestr(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import re
 import zlib
@@ -10,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from regard.data.files import encodings
 from regard.data.files.blocks import blocks_of
 from regard.data.files.encodings import UTF8, Encoding
-from regard.data.files.header import lacks_first_name, num_titles
+from regard.data.files.header import has_header, is_usual_name, lacks_first_name, num_titles
 from regard.data.files.lines import (
     MAX_LINE,
     LineNumbers,
@@ -28,7 +27,19 @@ from regard.data.files.lines import (
 )
 from regard.data.files.named_rows import SUFFIXES, TITLES, has_json_records, named_rows
 from regard.data.files.other_formats import check_text_format
-from regard.data.files.tables import Row, TableSettings, is_blank, show_cells, suffix_of, table_rows
+from regard.data.files.tables import (
+    Quotes,
+    Row,
+    TableSettings,
+    is_blank,
+    limited,
+    num_columns,
+    quotes_of,
+    rows_of,
+    show_cells,
+    suffix_of,
+    table_rows,
+)
 from regard.errors import UserError
 from regard.files import open_bytes
 from regard.names import DecimalMark, TableFormat
@@ -37,6 +48,8 @@ HEAD = 1 << 20
 """Number of bytes from which the encoding is recognised."""
 NUM_BLOCKS = 200
 """Number of blocks beyond these bytes from which the encoding is recognised."""
+NUM_WIDTHS = 1000
+"""Number of lines from which the number of columns is recognised."""
 NUM_LINES = 200
 """Number of lines that are not blank from which the delimiter is recognised."""
 MAX_LINES_PER_ROW = 10
@@ -48,6 +61,8 @@ DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
 PLURALS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "spaces"}
 NEARLY_ALL = 0.9
 """Share of lines with the same number of columns above which a delimiter fits."""
+NOT_READ = ("title", "many columns", "quotes")
+"""Faults of rows that tell nothing about the table."""
 UNDIVIDED = re.compile(
     r"""(?:(?<=[\t;|,\n])|\A)\x20*"(?!"[\t;|,\n])(?>[^"]*(?:""[^"]*)*)"(?=[\t;|,\n]|\Z)"""
     r"|&(?:#\w{1,7}|[A-Za-z][a-z]{1,7}\d*);"
@@ -68,17 +83,19 @@ class FileFormat:
     delimiter: str | None = None
     """Character between columns; None if the lines have no columns, or for other kinds than text
     and csv."""
-    has_quotes: bool = False
-    """Whether cells may be quoted."""
+    quotes: Quotes | None = None
+    """Quotes that cells may have."""
     first_line: int = 0
     """Number of the first line of the table, below titles and comments."""
     has_row_names: bool = False
     """Whether the header lacks the cell above the first column, which has names of rows."""
+    width: int = 0
+    """Number of columns. Rows with more cells are not read; 0: rows of all widths are read."""
 
     @property
     def is_plain(self) -> bool:
         """Whether the file has lines of UTF-8 with tabs between columns."""
-        is_table = self.delimiter in ("\t", None) and not self.has_quotes
+        is_table = self.delimiter in ("\t", None) and self.quotes is None
         is_text = self.kind == "text" and self.encoding.is_utf8
         return is_text and is_table and self.first_line == 0 and not self.has_row_names
 
@@ -101,7 +118,7 @@ class FileFormat:
         if self.delimiter is None:
             return f"lines, {self.encoding.title}"
         name = PLURALS.get(self.delimiter, f"{self.delimiter!r} between columns")
-        return f"{'CSV' if self.has_quotes else 'text'} with {name}, {self.encoding.title}"
+        return f"{'CSV' if self.quotes else 'text'} with {name}, {self.encoding.title}"
 
 
 def recognise(path: Path, settings: TableSettings) -> FileFormat:
@@ -141,16 +158,18 @@ def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> F
         return FileFormat("json")
     head = _head(path)
     check_text(head, path)
+    beyond = _lines_beyond(path, head)
     if settings.encoding is not None:
         encoding = encodings.named(settings.encoding)
     else:
-        encoding = encodings.recognise(head + _lines_beyond(path, head), path)
+        encoding = encodings.recognise(head + beyond, path)
     if encoding.is_utf8:
         check_beginning(head[: head.find(b"\n") + 1] or head, path)
     text = head.decode(encoding.name, "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     check_text_format(path, text)
     form = _columns(path, text, encoding, delimiter_of(settings))
-    return _below_titles(path, form, settings)
+    lines = text.split("\n") + beyond.decode(encoding.name, "replace").splitlines()
+    return _below_titles(path, form, settings, lines[:: len(lines) // NUM_WIDTHS + 1])
 
 
 def encoding_of_lines(path: Path, name: str | None) -> Encoding:
@@ -192,17 +211,39 @@ def _lines_beyond(path: Path, head: bytes) -> bytes:
     return b"".join(text[text.find(b"\n") + 1 : text.rfind(b"\n") + 1] for text in contents)
 
 
-def _below_titles(path: Path, form: FileFormat, settings: TableSettings) -> FileFormat:
-    """Return the format with the first line of the table, and whether its header lacks a cell, from
-    the first rows of the file."""
-    if form.has_names or (form.kind == "text" and form.delimiter is None):
+def _below_titles(
+    path: Path, form: FileFormat, settings: TableSettings, lines: Sequence[str] = ()
+) -> FileFormat:
+    """Return the format with the first line of the table, whether its header lacks a cell, and the
+    number of columns, from the first rows of the file and from lines of all parts of it."""
+    if form.kind in ("json", "jsonl", "parquet") or (
+        form.kind == "text" and form.delimiter is None
+    ):
         return form
     rows = first_rows(path, form, settings, NUM_LINES)
     cells = [row.cells for row in rows]
     start = num_titles(cells, settings)
     if start:
         form = replace(form, first_line=rows[start].line)
-    return replace(form, has_row_names=lacks_first_name(cells[start:], settings))
+    cells = [row for row in cells[start:] if not is_blank(row)]
+    if not cells:
+        return form
+    if lacks_first_name(cells, settings):
+        return replace(form, has_row_names=True, width=len(cells[0]) + 1)
+    names_a_column = settings.header is not False and any(map(is_usual_name, cells[0]))
+    is_header = names_a_column or has_header(cells, settings)
+    if not is_header:
+        others = rows_of(lines, form.delimiter or "\t", form.quotes)
+        cells += [row.cells for row in others if row.fault is None]
+    width = num_columns(cells, has_header=is_header)
+    return replace(form, width=_with_named(width, settings))
+
+
+def _with_named(width: int, settings: TableSettings) -> int:
+    """Return a number of columns that includes the columns of the settings with numbers."""
+    columns = (settings.source_columns, settings.target_columns, settings.feature_columns)
+    numbers = [int(name) for names in columns for name in names or () if name.isdecimal()]
+    return max(width, *numbers) if width and numbers else width
 
 
 def _columns(path: Path, text: str, encoding: Encoding, delimiter: str | None) -> FileFormat:
@@ -216,7 +257,8 @@ def _columns(path: Path, text: str, encoding: Encoding, delimiter: str | None) -
     if not has_quotes and delimiter in ("\t", " "):
         has_quotes = _is_written_by_r(lines, delimiter)
     kind: TableFormat = "csv" if has_quotes or delimiter not in ("\t", None) else "text"
-    return FileFormat(kind, encoding, delimiter, has_quotes)
+    quotes = quotes_of(lines, delimiter) if has_quotes and delimiter is not None else None
+    return FileFormat(kind, encoding, delimiter, quotes)
 
 
 def _first_lines(text: str) -> list[str]:
@@ -273,12 +315,9 @@ def _is_punctuation(lines: Sequence[str], delimiter: str) -> bool:
 def _share(lines: Sequence[str], delimiter: str) -> float:
     """Return the share of rows below titles with the most frequent number of columns; 0 if that is
     one, or if the first of them has another number, apart from a header without a cell above names
-    of rows. Lines after a wrong quote count as rows with another number."""
-    csv.field_size_limit(MAX_LINE)
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
-    rows = list[list[str]]()
-    with contextlib.suppress(csv.Error):
-        rows.extend(reader)
+    of rows. Lines with a wrong quote count as rows with another number."""
+    read = rows_of(lines, delimiter, Quotes())
+    rows = [row.cells for row in read if row.fault is None]
     num_wrong = len(lines) - len(rows)
     rows = rows[num_titles(rows, TableSettings()) :]
     counts = Counter(map(len, rows))
@@ -312,8 +351,9 @@ def read_rows(
     marks: LineNumbers | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of a file with columns, the header included, in constant memory. Rows above
-    the table have the fault "title", apart from blank rows. A header without a cell above the names
-    of the rows gets a blank one. Lines of a UTF-8 file that are not UTF-8 are decoded with the
+    the table have the fault "title", apart from blank rows, and rows with more cells than the table
+    has columns the fault "many columns". A header without a cell above the names of the rows gets a
+    blank one. Lines of a UTF-8 file that are not UTF-8 are decoded with the
     encoding `otherwise`, if it is set; lines with byte-order marks are added to `marks`. UserError
     if the file cannot be read."""
     rows = _all_rows(path, form, settings, otherwise, marks)
@@ -323,9 +363,13 @@ def read_rows(
         elif row.line < form.first_line:
             yield replace(row, fault="title")
         else:
-            yield replace(row, cells=("", *row.cells)) if form.has_row_names else row
+            rows = chain(
+                [replace(row, cells=("", *row.cells)) if form.has_row_names else row], rows
+            )
             break
-    yield from rows
+    width = form.width or MAX_LINE
+    for row in rows:
+        yield row if len(row.cells) <= width else limited(row, width)
 
 
 def _all_rows(
@@ -344,7 +388,7 @@ def _all_rows(
         if marks is not None:
             lines = counting_marks(lines, marks)
         delimiter = form.delimiter or "\t"
-        yield from table_rows(lines, path, delimiter, has_quotes=form.has_quotes)
+        yield from table_rows(lines, delimiter, form.quotes, form.width)
 
 
 def titles_line(path: Path, form: FileFormat, settings: TableSettings) -> str:
@@ -360,8 +404,8 @@ def titles_line(path: Path, form: FileFormat, settings: TableSettings) -> str:
 
 
 def first_rows(path: Path, form: FileFormat, settings: TableSettings, number: int) -> list[Row]:
-    """Return the first rows of the table in a file, the header included. Blank rows do not
-    count."""
+    """Return the first rows of the table in a file that can be read, the header included. Blank
+    rows do not count."""
     rows = read_rows(path, form, settings, otherwise="latin-1")
-    rows = (row for row in rows if row.fault != "title" and not is_blank(row.cells))
+    rows = (row for row in rows if row.fault not in NOT_READ and not is_blank(row.cells))
     return list(islice(rows, number))

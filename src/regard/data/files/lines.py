@@ -27,6 +27,8 @@ MEANINGS: dict[Fault, str] = {
     "blank": "with a blank side",
     "one column": "without a tab",
     "few columns": "with too few columns",
+    "many columns": "with more cells than the header or most rows",
+    "quotes": "with wrong quotes or line ends",
     "title": "above the table",
     "repeated header": "with the header again",
     "not UTF-8": "not UTF-8",
@@ -36,6 +38,11 @@ MEANINGS: dict[Fault, str] = {
     "other number": "with a number of another unit or form",
 }
 """Reasons for dropping a line, for messages. A byte-order mark is removed and the line is used."""
+REMEDIES: dict[Fault, str] = {
+    "many columns": "quote texts with commas or other delimiters, or remove the other cells",
+    "quotes": 'double the quotes inside a quoted cell, and close it: "a ""b"" c"',
+}
+"""Corrections of dropped lines, for messages."""
 LINES_SHOWN = 5
 MAX_LINE = 1 << 24
 """Largest number of bytes in a line. A longer line is rejected while it is read."""
@@ -344,7 +351,8 @@ def _sentences(path: str, kinds: dict[Fault, LineNumbers]) -> Iterator[str]:
     count = sum(lines.count for kind, lines in kinds.items() if kind in MEANINGS)
     if count:
         noun = "line" if count == 1 else "lines"
-        yield f"left out {count} {noun} of {path}: {', '.join(reasons)}"
+        remedies = [remedy for kind, remedy in REMEDIES.items() if kind in kinds]
+        yield f"left out {count} {noun} of {path}: {'; '.join([', '.join(reasons), *remedies])}"
     if marks := kinds.get("byte-order mark"):
         yield marks_removed(path, marks)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from regard.data.files.cells import damaged_file, missing_package
+from regard.data.files.formats import NOT_READ
 from regard.data.files.source_table import AddedColumn, SourceTable
 from regard.data.files.tables import Row
 from regard.errors import UserError
@@ -63,8 +65,11 @@ class ParquetOutput:
         self._writer.close()
 
     def add(self, row: Row, cells: Sequence[str]) -> None:
-        """Write a row with the texts of the further cells; a blank number becomes null. UserError
-        for a row with more cells than the first row."""
+        """Write a row with the texts of the further cells; a blank number becomes null. A row that
+        is not read has as many of its cells as the first row. UserError for another row with more
+        cells."""
+        if row.fault in NOT_READ:
+            row = replace(row, cells=row.cells[: self._table.width])
         if len(row.cells) > self._table.width:
             raise UserError(
                 f"{self._table.path}, line {row.line} has {len(row.cells)} cells, but a Parquet "

@@ -5,7 +5,6 @@ label, by length, by date, or by file if files were joined."""
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections import deque
@@ -17,9 +16,10 @@ from pathlib import Path
 
 from regard.data.files.blocks import Block, blocks_of, is_small
 from regard.data.files.cells import cell_text
-from regard.data.files.formats import FileFormat, read_rows
+from regard.data.files.formats import NOT_READ, FileFormat, read_rows
+from regard.data.files.lines import MAX_LINE
 from regard.data.files.named_rows import DECODER, parquet_rows_at
-from regard.data.files.tables import TableSettings, flat_fields, is_blank
+from regard.data.files.tables import Quotes, TableSettings, flat_fields, is_blank, rows_of
 
 NUM_ROWS = 5000
 """Number of rows of a sample."""
@@ -114,7 +114,7 @@ def sample_rows(path: Path, form: FileFormat, settings: TableSettings) -> Sample
 def _rows(path: Path, form: FileFormat, settings: TableSettings) -> Iterator[Cells]:
     """Yield the rows of the table in a file that are not blank."""
     for row in read_rows(path, form, settings, otherwise="latin-1"):
-        if row.fault != "title" and not is_blank(row.cells):
+        if row.fault not in NOT_READ and not is_blank(row.cells):
             yield row.cells
 
 
@@ -161,10 +161,12 @@ def _reader(form: FileFormat, header: Cells) -> Reader:
                 cells = _of_json_lines(text, header)
             case "json":
                 cells = _of_json_objects(text, header)
-            case _ if form.has_quotes:
-                cells = _of_quoted(text, delimiter, len(header))
+            case _ if form.quotes is not None:
+                cells = _of_quoted(text, delimiter, form.quotes, len(header))
             case _:
-                cells = (tuple(line.split(delimiter)) for line in text.split("\n"))
+                split = (tuple(line.split(delimiter)) for line in text.split("\n"))
+                width = form.width or MAX_LINE
+                cells = (row for row in split if len(row) <= width or is_blank(row[width:]))
         return (row for row in cells if not is_blank(row))
 
     return rows
@@ -215,15 +217,13 @@ def _of_value(value: object, names: Cells) -> Iterator[Cells]:
         yield tuple(cell_text(fields.get(name)) for name in names)
 
 
-def _of_quoted(text: str, delimiter: str, width: int) -> Iterator[Cells]:
+def _of_quoted(text: str, delimiter: str, quotes: Quotes, width: int) -> Iterator[Cells]:
     """Yield the rows of a text that may begin inside a quoted cell. Rows of another width may be
     parts of such a cell."""
     if _begins_inside_quotes(text, delimiter):
         text = _after_quoted(text)
-    lines = (f"{line}\n" for line in text.split("\n"))
-    with suppress(csv.Error):  # a cell that ends in the next block
-        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
-        yield from (tuple(row) for row in reader if len(row) == width)
+    rows = rows_of(text.split("\n"), delimiter, quotes)
+    yield from (row.cells for row in rows if row.fault is None and len(row.cells) == width)
 
 
 def _begins_inside_quotes(text: str, delimiter: str) -> bool:

@@ -93,15 +93,16 @@ class SourceTable:
         for row in rows:
             if row.fault == "title":
                 continue
-            if is_header and not is_blank(row.cells):
+            if is_header and row.fault not in formats.NOT_READ and not is_blank(row.cells):
                 is_header = False
             elif not is_header:
                 yield row
 
     def source_of(self, row: Row) -> str:
         """Return the source of a row on one line, with the features that the row has; blank without
-        a source."""
-        if len(row.cells) <= self.source or is_blank_text(row.cells[self.source]):
+        a source, or if the cells may be shifted."""
+        is_short = row.fault in formats.NOT_READ or len(row.cells) <= self.source
+        if is_short or is_blank_text(row.cells[self.source]):
             return ""
         columns = [each for each in (self.source, *self.features) if each < len(row.cells)]
         return "\t".join(re.sub(r"\s+", " ", row.cells[column]).strip() for column in columns)

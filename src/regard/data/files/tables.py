@@ -4,10 +4,12 @@ number."""
 from __future__ import annotations
 
 import csv
+import re
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.data.files.lines import MAX_LINE, Line
 from regard.errors import UserError
@@ -15,6 +17,12 @@ from regard.names import DecimalMark, Fault
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 """Usual separators of columns by the suffix of the file name."""
+NEARLY_ALL = 0.9
+"""Share of the rows without a header whose number of cells is that of the columns."""
+MIN_ROWS = 5
+"""Number of rows without a header below which each may have another number of cells."""
+MIN_SWALLOWED = 3
+"""Number of lines of one row above which a quote is not closed if the lines inside are rows."""
 SHOWN_CELLS = 20
 """Number of cells of a row in a message."""
 
@@ -120,39 +128,134 @@ def show_cells(cells: Sequence[str]) -> str:
     return f"{shown}, …" if len(cells) > SHOWN_CELLS else shown
 
 
+def num_columns(rows: Sequence[Sequence[str]], *, has_header: bool) -> int:
+    """Return the number of columns of a table: that of the header, unless most rows have more,
+    otherwise that of nearly all rows. Blank cells at the end do not count. 0 for a table without a
+    header of which more than a tenth of the rows differ."""
+    widths = [width for row in rows if (width := _width(row))]
+    if not widths:
+        return 0
+    if has_header and 2 * sum(width <= widths[0] for width in widths[1:]) > len(widths[1:]):
+        return widths[0]
+    usual, count = Counter(widths).most_common(1)[0]
+    is_usual = len(widths) >= MIN_ROWS and count >= NEARLY_ALL * len(widths)
+    return usual if is_usual else 0
+
+
+def _width(cells: Sequence[str]) -> int:
+    """Return the number of cells without blank cells at the end."""
+    width = len(cells)
+    while width and not cells[width - 1].strip():
+        width -= 1
+    return width
+
+
+def limited(row: Row, width: int) -> Row:
+    """Return a row with more cells than this width: without the cells beyond it if these are blank,
+    otherwise with the fault "many columns"."""
+    if is_blank(row.cells[width:]):
+        return replace(row, cells=row.cells[:width])
+    return row if row.fault else replace(row, fault="many columns")
+
+
+class Quotes(NamedTuple):
+    """Quotes around cells."""
+
+    mark: str = '"'
+    escape: str | None = None
+    """Character before a quote inside a cell; None: such quotes are doubled."""
+
+
+def quotes_of(lines: Sequence[str], delimiter: str) -> Quotes:
+    """Return the quotes of delimited lines: single quotes if nearly all lines have a cell in them,
+    or escaped quotes if nearly all lines have the same number of cells with these only."""
+    mark = re.escape(delimiter)
+    single = re.compile(rf"(?:^|{mark})\s*'(?:[^']|'')*'\s*(?:{mark}|$)")
+    candidates = list[Quotes]()
+    if sum(single.search(line) is not None for line in lines) >= NEARLY_ALL * len(lines):
+        candidates.append(Quotes("'"))
+    if any('\\"' in line for line in lines):
+        candidates.append(Quotes(escape="\\"))
+    for quotes in candidates:
+        num_regular = _num_regular(lines, delimiter, quotes)
+        num_usual = _num_regular(lines, delimiter, Quotes())
+        if num_regular >= max(NEARLY_ALL * len(lines), num_usual):
+            return quotes
+    return Quotes()
+
+
+def _num_regular(lines: Sequence[str], delimiter: str, quotes: Quotes) -> int:
+    """Return the number of rows with the most frequent number of cells, with these quotes."""
+    rows = rows_of(lines, delimiter, quotes)
+    counts = Counter(len(row.cells) for row in rows if row.fault is None)
+    return max(counts.values(), default=0)
+
+
+def rows_of(lines: Iterable[str], delimiter: str, quotes: Quotes | None) -> Iterator[Row]:
+    """Yield the rows of texts of lines."""
+    numbered = (Line(number, line, True) for number, line in enumerate(lines, 1))
+    yield from table_rows(numbered, delimiter, quotes)
+
+
 def table_rows(
-    lines: Iterable[Line], path: Path, delimiter: str, *, has_quotes: bool
+    lines: Iterable[Line], delimiter: str, quotes: Quotes | None, width: int = 0
 ) -> Iterator[Row]:
-    """Yield the rows of delimited lines. A quoted cell may span several lines. UserError if a quote
-    is not closed."""
-    if not has_quotes:
-        for line in lines:
-            yield Row(tuple(line.text.split(delimiter)), line.number, line.fault)
+    """Yield the rows of delimited lines. A quoted cell may span several lines. A line with a wrong
+    quote is a row with the fault "quotes", and the next row begins on the line below it. `width` is
+    the number of columns, if it is known."""
+    if quotes is not None:
+        yield from _quoted_rows(lines, delimiter, quotes, width)
         return
+    for line in lines:
+        yield Row(tuple(line.text.split(delimiter)), line.number, line.fault)
+
+
+def _quoted_rows(
+    lines: Iterable[Line], delimiter: str, quotes: Quotes, width: int
+) -> Iterator[Row]:
     csv.field_size_limit(MAX_LINE)
-    faults = dict[int, Fault]()
+    rest, waiting, taken = iter(lines), deque[Line](), list[Line]()
 
     def texts() -> Iterator[str]:
-        for line in lines:
-            if line.fault:
-                faults[line.number] = line.fault
+        while waiting:
+            taken.append(waiting.popleft())
+            yield f"{taken[-1].text}\n"
+        for line in rest:
+            taken.append(line)
             yield f"{line.text}\n"
 
-    reader = csv.reader(texts(), delimiter=delimiter, skipinitialspace=True, strict=True)
+    def new_reader() -> Iterator[list[str]]:
+        return csv.reader(
+            texts(),
+            delimiter=delimiter,
+            quotechar=quotes.mark,
+            escapechar=quotes.escape,
+            skipinitialspace=True,
+            strict=True,
+        )
+
+    reader = new_reader()
     while True:
-        first = reader.line_num + 1
+        taken.clear()
         try:
             cells = next(reader)
+            is_wrong = len(taken) > MIN_SWALLOWED and _are_rows(taken[1:-1], delimiter, width)
         except StopIteration:
             return
-        except csv.Error as error:
-            problem = str(error).partition(" - ")[0]
-            raise UserError(
-                f"cannot read {path} at line {first}: {problem}; check the quotes and the line end "
-                "of this row"
-            ) from error
-        last = reader.line_num + 1
-        fault = next(
-            (faults.pop(number) for number in range(first, last) if number in faults), None
-        )
-        yield Row(tuple(cells), first, fault)
+        except csv.Error:
+            is_wrong = True
+        first = taken[0]
+        if is_wrong:
+            yield Row((first.text,), first.number, first.fault or "quotes")
+            waiting.extendleft(reversed(taken[1:]))
+            reader = new_reader()
+            continue
+        fault = first.fault
+        if len(taken) > 1:
+            fault = next((line.fault for line in taken if line.fault), None)
+        yield Row(tuple(cells), first.number, fault)
+
+
+def _are_rows(lines: Sequence[Line], delimiter: str, width: int) -> bool:
+    """Return whether all lines inside a row are rows with all columns: a quote is not closed."""
+    return width > 1 and all(line.text.count(delimiter) == width - 1 for line in lines)

@@ -35,10 +35,12 @@ from regard.data.files.lines import (
 from regard.data.files.named_rows import has_json_records
 from regard.data.files.tables import (
     SEPARATORS,
+    Quotes,
     Row,
     TableSettings,
     column_number,
     find_column,
+    is_blank,
     missing_column,
     show_cells,
     suffix_of,
@@ -46,7 +48,7 @@ from regard.data.files.tables import (
 )
 from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
-from regard.names import SplitName
+from regard.names import Fault, SplitName
 
 SPLITS: dict[str, SplitName] = {
     "train": "train",
@@ -156,7 +158,7 @@ def _of_lines(
         lines = chain([first], lines)
         if separator is None:
             return Corpus.of(_tokens(lines, path, folder))
-        rows = table_rows(lines, path, separator, has_quotes=separator == ",")
+        rows = table_rows(lines, separator, Quotes() if separator == "," else None)
         return Corpus.of(_table(rows, path, folder, settings))
 
 
@@ -167,7 +169,7 @@ def _table(
     columns: tuple[int, int] | None = None
     for row in rows:
         cells = row.cells
-        if row.fault == "title":
+        if row.fault is not None:
             yield LineProblem(str(path), row.line, row.fault, " ".join(cells))
             continue
         if columns is None:
@@ -183,12 +185,9 @@ def _table(
         if len(cells) > max(columns):
             name, caption = (cells[column].strip() for column in columns)
             yield _pair(path, folder, name, caption, row.line)
-        elif any(cell.strip() for cell in cells):
-            raise UserError(
-                f"{path}, line {row.line}: expected a file and a caption, got {show_cells(cells)!r}"
-            )
         else:
-            yield LineProblem(str(path), row.line, "blank", "")
+            fault: Fault = "blank" if is_blank(cells) else "few columns"
+            yield LineProblem(str(path), row.line, fault, " ".join(cells))
 
 
 def caption_columns(
@@ -232,10 +231,8 @@ def _tokens(lines: Iterable[Line], path: Path, folder: Path) -> Iterator[Pair | 
     for line in lines:
         name, tab, caption = line.text.partition("\t")
         if line.text.strip() and not tab:
-            raise UserError(
-                f"{path}, line {line.number}: expected an image name, a tab and a caption, got "
-                f"{line.text[:60]!r}"
-            )
+            yield LineProblem(str(path), line.number, "one column", line.text)
+            continue
         yield _pair(path, folder, name.rpartition("#")[0] or name, caption, line.number)
 
 

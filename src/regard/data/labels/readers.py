@@ -37,6 +37,7 @@ from regard.data.files.lines import (
 )
 from regard.data.files.tables import (
     SEPARATORS,
+    Quotes,
     Row,
     TableSettings,
     column_name,
@@ -196,7 +197,7 @@ def _lines(path: Path, form: FileFormat, settings: TableSettings, known: Set[str
         separator = SEPARATORS.get(suffix_of(path)) or ("\t" if "\t" in first.text else None)
         lines = chain([first], lines)
         if separator is not None:
-            rows = table_rows(lines, path, separator, has_quotes=separator == ",")
+            rows = table_rows(lines, separator, Quotes() if separator == "," else None)
             corpus = _table(list(rows), path, settings, known)
         elif settings.source_columns or settings.target_columns or settings.feature_columns:
             raise UserError(f"{path} has no columns: expected .csv, .tsv, or tabs between columns")
@@ -260,7 +261,12 @@ def _table(
     """Read a table by the names in its header; without a header, text comes before label. Columns
     that are not read are reported unless both sides are named in the settings."""
     first = next(
-        (n for n, row in enumerate(rows) if row.fault != "title" and not is_blank(row.cells)), None
+        (
+            number
+            for number, row in enumerate(rows)
+            if row.fault not in formats.NOT_READ and not is_blank(row.cells)
+        ),
+        None,
     )
     if first is None:
         return Corpus.of(_pair_of(row, LabelColumns(0, (1,)), path) for row in rows)

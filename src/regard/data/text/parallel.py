@@ -76,7 +76,7 @@ def _items(
     settings: TableSettings | None,
     columns: PairColumns,
 ) -> Iterator[Pair | LineProblem]:
-    if settings is not None and columns != PLAIN:
+    if settings is not None and not columns.is_plain:
         yield from _table(Path(path), settings, columns)
         return
     encoding = _encoding(path, settings)
@@ -84,7 +84,7 @@ def _items(
         lines = decoded(file, path, encoding=encoding)
         if target_path is None:
             for line in lines:
-                yield from _read(line, str(path))
+                yield from _read(line, str(path), columns.form.width)
             return
         has_features = settings is not None and bool(settings.feature_columns)
         with open_bytes(target_path) as target_file:
@@ -112,6 +112,12 @@ class PairColumns:
     features: tuple[int, ...] = ()
     first: tuple[str, ...] = field(default=(), compare=False)
     """First row."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the file has lines of UTF-8 with SOURCE TAB TARGET, and perhaps further columns
+        that are not read."""
+        return replace(self, form=replace(self.form, width=0)) == PLAIN
 
     @property
     def names(self) -> ReadColumns | None:
@@ -202,7 +208,7 @@ def _table(
     marks, is_header = LineNumbers(), columns.has_header
     header: tuple[str, ...] | None = None
     for row in formats.read_rows(path, columns.form, settings, marks=marks):
-        if is_header and row.fault != "title" and not is_blank(row.cells):
+        if is_header and row.fault not in formats.NOT_READ and not is_blank(row.cells):
             is_header, header = False, row.cells
         elif row.cells == header:
             yield LineProblem(str(path), row.line, "repeated header", "\t".join(row.cells))
@@ -244,16 +250,18 @@ def no_pairs(paths: tuple[str | Path, str | Path | None], left_out: LeftOut) -> 
     return UserError(f"no pairs in {names}: {'; '.join(_hints(left_out))}")
 
 
-def _read(line: Line, path: str) -> Iterator[Pair | LineProblem]:
+def _read(line: Line, path: str, width: int = 0) -> Iterator[Pair | LineProblem]:
     if line.is_marked:
         yield LineProblem(path, line.number, "byte-order mark", line.text)
-    yield _columns(line, path)
+    yield _columns(line, path, width)
 
 
-def _columns(line: Line, path: str) -> Pair | LineProblem:
+def _columns(line: Line, path: str, width: int) -> Pair | LineProblem:
     columns = line.text.split("\t")
     if line.fault:
         return LineProblem(path, line.number, line.fault, line.text)
+    if 0 < width < len(columns) and not is_blank(columns[width:]):
+        return LineProblem(path, line.number, "many columns", line.text)
     if len(columns) == 1 and not is_blank_text(line.text):
         return LineProblem(path, line.number, "one column", line.text)
     source, target = columns[0].strip(), "".join(columns[1:2]).strip()
@@ -301,7 +309,7 @@ def _hints(left_out: LeftOut) -> Iterator[str]:
     yield from left_out.summary() or ["it is empty"]
     if left_out.has("one column"):
         yield "put a tab between source and target, or give the targets as a second file"
-    if left_out.has("few columns"):
+    if left_out.has("few columns") or left_out.has("many columns"):
         yield "check the delimiter (--data.delimiter) and the columns (--data.target-column)"
     if left_out.has("not UTF-8"):
         yield "save it as UTF-8"

@@ -42,8 +42,6 @@ class PairFile:
     ) -> PairFile:
         """Return the files with their sizes and times. UserError if a file cannot be read."""
         stamps = tuple(map(_stamp, _both(path, target_path)))
-        if settings is not None and target_path is None and pair_columns(path, settings) == PLAIN:
-            settings = None
         return cls(path, target_path, stamps, settings)
 
     @property
@@ -56,7 +54,8 @@ class PairFile:
             return [1]
         if self.target_path is not None:
             return [2] if self.settings == TableSettings() else [2, self.settings]
-        return [1, self.settings, pair_columns(self.path, self.settings)]
+        columns = pair_columns(self.path, self.settings)
+        return [1] if columns == PLAIN else [1, self.settings, columns]
 
     def each_line(self) -> Iterator[Pair | LineProblem]:
         """Yield a pair or a problem for each line. UserError if a file changed since `of`."""

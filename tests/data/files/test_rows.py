@@ -1,0 +1,120 @@
+"""Rows that are left out: more cells than columns, wrong quotes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regard.data.files.formats import recognise
+from regard.data.files.tables import Quotes, TableSettings, num_columns
+from regard.data.images.annotations import read_captions
+from regard.data.labels.readers import read_labelled
+from regard.data.text.parallel import read_pairs
+from tests.data.files.test_workbooks import workbook
+
+SETTINGS = TableSettings()
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def pairs(path: Path) -> tuple[list[tuple[str, str]], str]:
+    corpus = read_pairs(path, settings=SETTINGS)
+    return [(pair.source, pair.target) for pair in corpus.pairs], "; ".join(corpus.summary())
+
+
+@pytest.mark.parametrize(
+    ("widths", "has_header", "number"),
+    [
+        ([2, 2, 3, 2, 2, 2], True, 2),
+        ([2, *[3, 2] * 4, 2], True, 2),
+        ([2, 3, 3, 3, 2, 2, 3, 3], True, 0),  # the header lacks a name, and rows differ
+        ([2, *[3] * 12], True, 3),
+        ([2] * 19 + [3], False, 2),
+        ([3] * 19 + [2], False, 3),
+        ([2, 2, 3, 2, 2, 2], False, 0),
+        ([2, 2, 3], False, 0),  # too few
+    ],
+)
+def test_the_header_or_nearly_all_rows_have_the_columns(widths, has_header, number):
+    rows = [["x"] * width + [" "] * (n % 2) for n, width in enumerate(widths)]
+    assert num_columns(rows, has_header=has_header) == number
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "txt", "xlsx"])
+@pytest.mark.parametrize("header", [["source", "target"], None])
+def test_pairs_with_more_cells_are_left_out_and_listed(tmp_path, suffix, header):
+    rows = [[f"word {n}", f"Wort {n}"] for n in range(60)]
+    rows[7] = ["word 7", " yes", "Wort 7"]
+    rows[9] += ["", " "]
+    rows = [header, *rows] if header else rows
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "xlsx":
+        path.write_bytes(workbook(rows))
+    else:
+        mark = "," if suffix == "csv" else "\t"
+        write(path, [mark.join(row) for row in rows])
+    read, summary = pairs(path)
+    assert read == [(f"word {n}", f"Wort {n}") for n in range(60) if n != 7]
+    line = 9 if header else 8
+    assert f"1 with more cells than the header or most rows (line {line}); quote" in summary
+
+
+def test_labels_values_and_captions_with_more_cells_are_left_out(tmp_path):
+    rows = [f"text {n},{'ham' if n % 2 else 'spam'}" for n in range(40)]
+    rows[10:12] = ["win money, now and here,spam", "come in, please,ham"]
+    corpus = read_labelled(write(tmp_path / "a.csv", ["text,label", *rows]), SETTINGS)
+    assert {pair.target for pair in corpus.pairs} == {"ham", "spam"}
+    assert (len(corpus.pairs), [p.line for p in corpus.problems]) == (38, [12, 13])
+    rows = [*(f"text {n},{n}.5" for n in range(40)), "a,b,3"]
+    corpus = read_labelled(write(tmp_path / "n.csv", ["text,score", *rows]), SETTINGS, None)
+    assert (len(corpus.pairs), [p.line for p in corpus.problems]) == (40, [42])
+    rows = [f"{n}.jpg,a dog" for n in range(30)]
+    rows[3] = "3.jpg,a dog, and a cat"
+    train = read_captions(write(tmp_path / "c.csv", ["image,caption", *rows])).train
+    assert (len(train.pairs), [p.line for p in train.problems]) == (29, [5])
+
+
+def test_wrong_quotes_leave_out_their_line_only(tmp_path):
+    rows = [f'"word {n}","Wort, {n}"' for n in range(40)]
+    rows[5] = '"word 5,"Wort, 5"'
+    rows[11] = '"word 11","he said "no" to me"'
+    rows[20] = '"word 20,Wort 20'
+    rows[-1] = 'word 39,"Wort'
+    read, summary = pairs(write(tmp_path / "a.csv", ["source,target", *rows]))
+    wrong = (5, 11, 20, 39)
+    assert read == [(f"word {n}", f"Wort, {n}") for n in range(40) if n not in wrong]
+    assert "4 with wrong quotes or line ends (lines 7, 13, 22, 41)" in summary
+
+
+def test_a_quote_that_swallows_rows_is_wrong(tmp_path):
+    rows = [f"word {n},Wort {n}" for n in range(40)]
+    rows[5], rows[12] = '"word 5,Wort 5', 'word 12",Wort 12'
+    rows[20] = '"a poem,\nin\nfour\nlines",Gedicht'
+    read, summary = pairs(write(tmp_path / "a.csv", ["source,target", *rows]))
+    assert len(read) == 39
+    assert "1 with wrong quotes or line ends (line 7)" in summary
+    assert ("a poem, in four lines", "Gedicht") in read
+
+
+@pytest.mark.parametrize(
+    ("line", "quotes", "pair"),
+    [
+        ("'house {0}, x','Haus ''{0}'''", Quotes("'"), ("house 3, x", "Haus '3'")),
+        (
+            '"say \\"hi {0}\\", ok","Haus {0}"',
+            Quotes(escape="\\"),
+            ('say "hi 3", ok', "Haus 3"),
+        ),
+        ("'t is {0},Haus {0}", Quotes(), ("'t is 3", "Haus 3")),
+        ('"house {0}, x","Haus ""{0}"""', Quotes(), ("house 3, x", 'Haus "3"')),
+    ],
+)
+def test_quotes_are_recognised(tmp_path, line, quotes, pair):
+    path = write(tmp_path / "a.csv", ["source,target", *(line.format(n) for n in range(30))])
+    assert recognise(path, SETTINGS).quotes == quotes
+    read, summary = pairs(path)
+    assert (len(read), summary, read[3]) == (30, "", pair)
