@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -16,14 +17,18 @@ SECONDS = 0.02
 
 _waiting: list[int] = []
 """A signal that came during an import."""
+_connecting: list[Callable[[int, FrameType | None], None]] = []
+"""Handler of SIGTERM that `connected` installs."""
 
 
 class TerminatedError(SystemExit):
     """SIGTERM came."""
 
 
-def handle(program: str) -> None:
-    """Raise KeyboardInterrupt at SIGINT and TerminatedError at SIGTERM.
+def handle(program: str, *, connects: bool = False) -> None:
+    """Raise KeyboardInterrupt at SIGINT and TerminatedError at SIGTERM. If the process `connects`
+    to others, SIGTERM ends it at once until `connected` is called: a process that waits for others
+    runs no handler, and has nothing to save.
 
     Some libraries turn an exception in their import into another one, or drop it. So the exception
     waits for the end of an import; a second signal during the import exits at once. A signal that
@@ -57,12 +62,22 @@ def handle(program: str) -> None:
             leave(program)
         sys.__unraisablehook__(unraisable)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    if connects:
+        _connecting.append(act)
+    for number in (signal.SIGINT,) if connects else (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, act)
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, look)
     sys.unraisablehook = report
+
+
+def connected() -> None:
+    """Raise TerminatedError at SIGTERM from now on, if `handle` left this to this function."""
+    while _connecting:
+        handler = _connecting.pop()
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
+            signal.signal(signal.SIGTERM, handler)
 
 
 def ignore() -> None:

@@ -19,7 +19,7 @@ import torch
 from torch.distributed import PrefixStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
-from regard import torchrun
+from regard import interruption, torchrun
 from regard.errors import ConnectionLostError
 from regard.shapes import Shaped, Tensor
 
@@ -59,6 +59,7 @@ def connected() -> Iterator[None]:
         torch.cuda.set_device(torchrun.local_rank())
     try:
         _connect()
+        interruption.connected()
         yield
     except RuntimeError as error:
         if not _is_lost(error):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,6 +36,11 @@ def workers_after_validation(training, folder):
         assert training.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    return workers_of(training)
+
+
+def workers_of(training):
+    """Return the ids of the processes that a training has started."""
     threads = Path(f"/proc/{training.pid}/task").glob("*/children")
     return [int(number) for thread in threads for number in thread.read_text().split()]
 
@@ -49,7 +55,10 @@ def test_a_killed_worker_ends_the_training_and_a_restart_continues_it(tmp_path):
     kill_a_worker(training, tmp_path / "run")
     _, errors = training.communicate(timeout=100)
     assert training.returncode == 1
-    assert "of 2 was killed by SIGKILL, so the training ended; --resume continues it" in errors
+    assert re.search(
+        r"of 2 was killed by SIGKILL, so the training ended; --resume continues it from update \d+0",
+        errors,
+    )
     assert "Traceback" not in errors
     assert "connection" not in errors
 
@@ -57,12 +66,26 @@ def test_a_killed_worker_ends_the_training_and_a_restart_continues_it(tmp_path):
     kill_a_worker(training, tmp_path / "run")
     output, errors = training.communicate(timeout=100)
     assert training.returncode == 0, errors
-    assert "restart 1 of 1, since a process failed" in output
+    assert "restart 1 of 1, since a process failed: the training continues from update " in output
     *_, end = lines(tmp_path / "run")
     assert end["reason"] == "finished"
     assert [line["update"] for line in lines(tmp_path / "run") if line["kind"] == "dev"] == [
         50, 100, 150, 200, 250, 300,
     ]  # fmt: skip
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to find the workers")
+def test_a_worker_killed_at_the_start_ends_the_others_at_once(tmp_path):
+    training = start(tmp_path / "run")
+    deadline = time.monotonic() + 60
+    while len(workers := workers_of(training)) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(min(workers), signal.SIGKILL)
+    killed = time.monotonic()
+    _, errors = training.communicate(timeout=100)
+    assert time.monotonic() - killed < 20
+    assert "was killed by SIGKILL, so the training ended; nothing was saved: repeat the" in errors
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to find the workers")

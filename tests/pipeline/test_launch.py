@@ -1,16 +1,23 @@
 """The message on processes that failed."""
 
 import logging
+import re
 import signal
 
 import pytest
+import torch
+from torch import nn
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from regard.errors import ConnectionLostError, UserError
 from regard.interruption import TERMINATED
 from regard.pipeline import launch
+from regard.runs.folder import RunFolder
+from regard.training.checkpoint import Checkpoints
+from regard.training.state import TrainingState
 
 LOST = ConnectionLostError.STATUS
+ADAM = torch.optim.AdamW(nn.Linear(1, 1).parameters())
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +64,24 @@ def test_the_message_names_the_process_that_failed_first(statuses, message, monk
     monkeypatch.setattr(launch, "elastic_launch", failing(*statuses))
     with pytest.raises(UserError, match=message):
         launch.launch([], len(statuses))
+
+
+@pytest.mark.parametrize(
+    ("update", "remedy"),
+    [
+        (None, "nothing was saved: repeat the command"),
+        (0, "--resume begins again, as no update was saved"),
+        (1290, "--resume continues it from update 1,290"),
+    ],
+)
+def test_the_message_says_what_was_saved(tmp_path, update, remedy, monkeypatch):
+    folder = RunFolder(tmp_path)
+    if update is not None:
+        folder.write(folder.config, "name: x")
+        Checkpoints(folder.path, {}).save(TrainingState(update=update), nn.Linear(1, 1), ADAM)
+    monkeypatch.setattr(launch, "elastic_launch", failing(LOST, -signal.SIGKILL))
+    with pytest.raises(UserError, match=re.escape(remedy)):
+        launch.launch([], 2, folder=folder)
 
 
 def test_a_process_that_was_terminated_gives_its_status(monkeypatch):

@@ -20,6 +20,7 @@ from regard.errors import UserError
 from regard.models.contracts import Measure, Penalty
 from regard.models.weights import load_weights
 from regard.names import LossUnit
+from regard.training.checkpoint import Checkpoints
 from regard.training.log import Validation
 from regard.training.loop import train
 from regard.training.loss import CrossEntropy
@@ -154,6 +155,18 @@ def test_an_interrupted_run_resumes_bit_equal(tmp_path, breaks, average, first):
     assert_same(weights(resumed), weights(one_go))
     assert log(tmp_path / "broken") == log(tmp_path / "one")
     assert kept(tmp_path / "one") == kept(tmp_path / "broken")
+
+
+def test_the_state_is_saved_with_the_first_validation(tmp_path):
+    saved = []
+
+    def validate(model):
+        saved.append(Checkpoints(tmp_path, {}).saved_update())
+        return Validation(float(len(saved)), "score")
+
+    settings = replace(EVERYTHING, length=Period(6), validate_every=Period(2), save_seconds=1e6)
+    train(tiny_model(), BATCHES, settings, validate=validate, folder=tmp_path)
+    assert saved == [0, 2, 2]
 
 
 def test_a_finished_run_can_be_made_longer(tmp_path):

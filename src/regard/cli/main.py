@@ -54,7 +54,7 @@ def main() -> None:
         # The reducer of gradients warns of its search for weights without a gradient, which is
         # needed, and of nothing else that a user can change.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    interruption.handle("regard")
+    interruption.handle("regard", connects=torchrun.is_used())
     keep_freed_memory()
     try:
         torchrun.end_with_launcher()

@@ -86,8 +86,9 @@ def run(arguments: list[str]) -> int:
         from regard.pipeline.launch import launch
         from regard.pipeline.train import check_start
 
-        check_start(resolve(options.experiment), RunFolder(folder), resume=options.resume)
-        return launch(["train", *arguments], options.processes, options.max_restarts)
+        run = RunFolder(folder)
+        check_start(resolve(options.experiment), run, resume=options.resume)
+        return launch(["train", *arguments], options.processes, options.max_restarts, run)
     for message in messages:
         say(message)
     from regard.pipeline.train import train
@@ -128,14 +129,20 @@ def _run_beside_first(arguments: list[str]) -> int:
 def _parse_restarted(arguments: list[str], on_message: Callable[[str], None]) -> Options:
     """Return the options. Processes that were started again resume the run that they began."""
     options = parse(arguments, on_message)
-    began = RunFolder(folder_of(options)).config.exists()
-    if torchrun.num_restarts():
-        place = "the last saved state" if began else "the beginning"
-        on_message(
-            f"restart {torchrun.num_restarts()} of {torchrun.max_restarts()}, since a process "
-            f"failed: the training continues from {place}"
-        )
-    if not options.resume and torchrun.num_restarts() and began:
+    if not torchrun.num_restarts():
+        return options
+    from regard.pipeline.launch import saved_update
+
+    run = RunFolder(folder_of(options))
+    update = saved_update(run)
+    place = (
+        f"continues from update {update:,}" if update else "begins again, as no update was saved"
+    )
+    on_message(
+        f"restart {torchrun.num_restarts()} of {torchrun.max_restarts()}, since a process failed: "
+        f"the training {place}"
+    )
+    if not options.resume and run.config.exists():
         return parse([*arguments, "--resume"], on_message)
     return options
 

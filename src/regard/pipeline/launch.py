@@ -15,11 +15,19 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from regard import torchrun
 from regard.errors import ConnectionLostError, UserError
 from regard.interruption import INTERRUPTED, TERMINATED
+from regard.runs.folder import RunFolder
+from regard.training.checkpoint import Checkpoints
 
 
-def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) -> int:
+def launch(
+    arguments: Sequence[str],
+    num_processes: int,
+    max_restarts: int = 0,
+    folder: RunFolder | None = None,
+) -> int:
     """Run `regard` with these arguments in several processes, and return their exit status. After a
-    signal it is that of a shell, 128 plus the number of the signal.
+    signal it is that of a shell, 128 plus the number of the signal. `folder` is that of a run that
+    `--resume` can continue.
 
     If a process fails, all are ended, and up to `max_restarts` times all are started again. They
     share the cores of the machine, unless OMP_NUM_THREADS is set. UserError with the first failure
@@ -47,7 +55,7 @@ def launch(arguments: Sequence[str], num_processes: int, max_restarts: int = 0) 
         if failure.exitcode in (INTERRUPTED, TERMINATED):
             return failure.exitcode
         raise UserError(
-            f"process {failure.local_rank} of {num_processes} {_end_of(failure)}"
+            f"process {failure.local_rank} of {num_processes} {_end_of(failure, folder)}"
         ) from error
     finally:
         logging.disable(before)
@@ -69,9 +77,22 @@ def _cause(failures: Iterable[ProcessFailure]) -> ProcessFailure:
     )
 
 
-def _end_of(failure: ProcessFailure) -> str:
-    """Return how a process ended."""
+def _end_of(failure: ProcessFailure, folder: RunFolder | None) -> str:
+    """Return how a process ended, and how to continue the training."""
     if failure.exitcode < 0:
         name = signal.Signals(-failure.exitcode).name
-        return f"was killed by {name}, so the training ended; --resume continues it"
+        return f"was killed by {name}, so the training ended; {_remedy(folder)}"
     return f"failed with status {failure.exitcode}, so the training ended: see its message above"
+
+
+def _remedy(folder: RunFolder | None) -> str:
+    if folder is None or not folder.config.exists():
+        return "nothing was saved: repeat the command"
+    if (update := saved_update(folder)) is None:
+        return "--resume begins again, as no update was saved"
+    return f"--resume continues it from update {update:,}"
+
+
+def saved_update(folder: RunFolder) -> int | None:
+    """Return the update from which a run is resumed; None if it begins again."""
+    return Checkpoints(folder.path, {}).saved_update() or None

@@ -233,6 +233,14 @@ class Checkpoints:
                     return self._previous, _check_intact(self._previous)
             raise
 
+    def saved_update(self) -> int | None:
+        """Return the number of updates of the state to resume; None if no state is intact."""
+        try:
+            path, about = self._intact()
+            return _state(about, path).update
+        except UserError:
+            return None
+
     def check(self, *, resume: bool) -> Path | None:
         """Return the file of the state to resume; None for a new run. Nothing is written.
 

@@ -92,8 +92,8 @@ class Session:
             self.state.losses.append(validation.loss)
             best = self.checkpoints.keep(self.state, whole)
         self.recorder.dev_line(progress, validation, best)
-        if self.checkpoints.is_crowded():
-            self.saved = -math.inf  # the next save is due, and removes old weights
+        if len(self.state.scores) == 1 or self.checkpoints.is_crowded():
+            self.saved = -math.inf  # a save is due: the first one, or one that removes old weights
 
     def validate_initial(self, validate: Validate, total: int) -> None:
         """Validate the initial weights before the first update, and save the state."""
