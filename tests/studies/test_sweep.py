@@ -35,6 +35,7 @@ def test_each_combination_is_a_job(tmp_path):
         (["seed"], "--vary seed: expected FIELD=VALUE,VALUE"),
         (["training.seed="], "expected FIELD=VALUE,VALUE"),
         (["a.b=1", "a.b=2"], "names a.b twice"),
+        (["a.b_c=1", "a.b-c=2"], "names a.b_c twice"),
         (["output=x"], "--vary output: expected a field of the recipe"),
         ([], "name a field to vary"),
         (["a.b=5..1"], "expected a range"),
@@ -249,6 +250,28 @@ def test_values_are_checked_before_any_training(tmp_path, capsys):
     assert regard(words) != 0
     assert "model.size" in capsys.readouterr().err
     assert not (tmp_path / "sweep").exists()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "training.seed=1,2,01",
+        "training.learning-rate=0.001,0.01,1e-3",
+        "model.size=8,016,16",
+    ],
+)
+def test_a_value_that_is_written_in_two_ways_is_refused(tmp_path, capsys, values):
+    assert regard(["sweep", *TINY, "--vary", values, "-o", str(tmp_path / "s")]) == 1
+    error = capsys.readouterr().err
+    assert "are one value: leave one of them out" in error
+    assert not (tmp_path / "s").exists()
+
+
+def test_the_folder_of_a_sweep_may_begin_with_a_hyphen(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert regard(["sweep", *TINY, "--vary", "training.seed=1,2", "-o", "-dash"]) == 0
+    assert "regard compare ./-dash" in capsys.readouterr().out
+    assert len(list(tmp_path.glob("-dash/*/model.safetensors"))) == 2
 
 
 @pytest.mark.parametrize(

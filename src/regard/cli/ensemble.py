@@ -61,7 +61,7 @@ def run(arguments: list[str]) -> int:
     options = replace(options, vary=(seeds,))
     from regard.runs.ensemble import runs_in, save_ensemble
     from regard.runs.folder import RunFolder
-    from regard.studies.sweep import is_complete, jobs_of
+    from regard.studies.sweep import argument_of, is_complete, jobs_of
 
     members = [job.folder for job in jobs_of(options.vary, options.output)]
     for member in members:
@@ -80,7 +80,7 @@ def run(arguments: list[str]) -> int:
             f"{options.output} also has {', '.join(others)}, which {verb}, as {MEMBERS} is "
             f"{number}: repeat the command with more members to add runs"
         )
-    folder = shlex.quote(str(options.output))
+    folder = shlex.quote(argument_of(options.output))
     say(f"ensemble of {number}: regard evaluate {folder}    regard translate {folder}")
     return 0
 

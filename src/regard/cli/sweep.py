@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard import recipes
 from regard.cli import train
 from regard.cli.experiments import data_after_recipe
 from regard.cli.output import counted, say, warn
@@ -78,6 +79,7 @@ def train_jobs(options: Options) -> int:
     from regard.runs.sweep_record import SweepRecord
     from regard.studies.sweep import (
         INTERRUPTED,
+        argument_of,
         check_data,
         check_folder,
         is_done,
@@ -118,7 +120,7 @@ def train_jobs(options: Options) -> int:
     print("\n".join(format_table([_shown(row) for row in rows_of(results)])))
     _print_note(results)
     if sum(not result.problem for result in results) > 1:
-        say(f"compare them: regard compare {shlex.quote(str(options.output))}")
+        say(f"compare them: regard compare {shlex.quote(argument_of(options.output))}")
     failed = [result for result in results if result.problem]
     for result in failed:
         name = result.job.folder.name
@@ -226,18 +228,20 @@ def _gpus(values: list[str]) -> float:
 def _experiments(jobs: Sequence[Job], arguments: Sequence[str]) -> list[Experiment]:
     """Return the experiments of the jobs, and print the lines about data and recipe, each once.
     Jobs that differ in seeds alone have one experiment. UserError for an option, a value or a
-    combination that training would not accept."""
+    combination that training would not accept, and for a value that is written in two ways."""
     from regard.studies.sweep import SEEDS
 
     experiments: list[Experiment] = []
     messages: list[str] = []
     checked: set[tuple[str, str]] = set()
+    texts: dict[tuple[str, str], str] = {}
     combinations: set[frozenset[tuple[str, str]]] = set()
     for job in jobs:
         combination = frozenset(pair for pair in job.values if pair[0] not in SEEDS)
         if combination in combinations and checked.issuperset(job.values):
             continue
         options = train.parse([*arguments, *job.options], messages.append)
+        _check_distinct(job, options.experiment, texts)
         if combination not in combinations:
             experiments.append(resolve(options.experiment))
         checked.update(job.values)
@@ -245,6 +249,18 @@ def _experiments(jobs: Sequence[Job], arguments: Sequence[str]) -> list[Experime
     for message in dict.fromkeys(messages):
         say(message)
     return experiments
+
+
+def _check_distinct(job: Job, experiment: Experiment, texts: dict[tuple[str, str], str]) -> None:
+    """Raise a UserError if a value of the job equals another value of the sweep. `texts`: the text
+    of each value so far, by field and parsed value."""
+    fields = dict(recipes.flat(asdict(experiment)))
+    for name, text in job.values:
+        known = texts.setdefault((name, repr(fields.get(name, text))), text)
+        if known != text:
+            raise UserError(
+                f"--vary {name}: {known} and {text} are one value: leave one of them out"
+            )
 
 
 def _check_data(experiments: Sequence[Experiment]) -> None:

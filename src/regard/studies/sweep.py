@@ -56,7 +56,8 @@ class Job:
     @property
     def options(self) -> list[str]:
         """Return the values as options of `regard train`."""
-        return [word for name, value in self.values for word in (f"--{name}", value)]
+        flags = ((f"--{name.replace('_', '-')}", value) for name, value in self.values)
+        return [word for flag in flags for word in flag]
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def jobs_of(vary: Sequence[str], folder: Path) -> tuple[Job, ...]:
             )
         if "." not in name:
             raise UserError(f"--vary {name}: expected a field of the recipe, as training.seed")
+        name = name.replace("-", "_")
         if name in fields:
             raise UserError(f"--vary names {name} twice: give all of its values once")
         fields[name] = _values(values)
@@ -168,7 +170,7 @@ def run_job(
     run = RunFolder(job.folder)
     stopped = stopped or Event()
     if not is_complete(run):
-        words = ["train", *arguments, *job.options, "-o", str(job.folder)]
+        words = ["train", *arguments, *job.options, "-o", argument_of(job.folder)]
         problem = _run(
             [*words, *(["--resume"] if run.config.exists() else [])], job, num_threads, stopped
         )
@@ -177,10 +179,15 @@ def run_job(
         if problem:
             return JobResult(job, problem)
     if not _is_evaluated(run):
-        problem = _run(["evaluate", str(job.folder)], job, num_threads, stopped)
+        problem = _run(["evaluate", argument_of(job.folder)], job, num_threads, stopped)
         if problem:
             return JobResult(job, problem)
     return result_of(job)
+
+
+def argument_of(folder: Path) -> str:
+    """Return a folder as an argument of a command: a name that begins with a hyphen is no option."""
+    return f"./{folder}" if str(folder).startswith("-") else str(folder)
 
 
 def is_done(job: Job) -> bool:
