@@ -86,6 +86,32 @@ def test_a_run_is_resumed_on_the_file_that_is_named(capsys, here, monkeypatch):
     assert "epoch   2" in out
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "data",
+        ["--training.learning-rate", "0.5"],
+        ["--training.seed=7"],
+    ],
+)
+def test_a_run_that_cannot_be_resumed_names_the_command_that_begins_with_it(capsys, here, change):
+    pairs(here / "mine.tsv")
+    first = ["mine.tsv", *SMALL, "--training.epochs", 1, "-o", "old run"]
+    assert regard(capsys, *first)[0] == 0
+    if change == "data":
+        pairs(here / "mine.tsv", "x")
+    changed = [*first, *(change if isinstance(change, list) else [])]
+    status, _, err = regard(capsys, *changed, "--resume")
+    assert status == 1
+    command = shlex.split(err[err.index("regard train mine.tsv") :])
+    assert command[2:] == [
+        *(word for word in map(str, changed) if word not in ("-o", "old run")),
+        *("--init-from", "old run", "-o", "NEW"),
+    ]
+    assert regard(capsys, *command[2:])[0] == 0
+    assert RunFolder(here / "NEW").model.exists()
+
+
 def test_a_complete_run_that_is_resumed_names_the_option_that_trains_it_longer(
     capsys, here, monkeypatch
 ):

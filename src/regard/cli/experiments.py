@@ -74,7 +74,7 @@ def expand_shortcuts(arguments: Sequence[str]) -> list[str]:
             f"model.family is {format_value(family)}: expected {' or '.join(families)}, which is "
             f"short for {' and '.join(flags)}"
         )
-    words = _remove_option(words, FAMILY)
+    words = remove_option(words, FAMILY)
     flags = [f"--model.{part}.kind" for part in kinds]
     typed = option_values(words, *flags)
     return [*words, *(word for flag in flags if flag not in typed for word in (flag, family))]
@@ -274,7 +274,7 @@ def _check_task(inspection: Inspection, settings: TableSettings, experiment: Exp
     )
 
 
-def _remove_option(words: list[str], flag: str) -> list[str]:
+def remove_option(words: list[str], flag: str) -> list[str]:
     """Return the words without this option and its value."""
     remaining, skip = list[str](), False
     for word in words:

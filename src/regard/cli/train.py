@@ -22,6 +22,7 @@ from regard.cli.experiments import (
     has_help_option,
     is_data_file,
     option_values,
+    remove_option,
 )
 from regard.cli.options import check, one_line, with_switch_values
 from regard.cli.output import say
@@ -36,6 +37,7 @@ from regard.errors import UsageError, UserError
 from regard.files import shorten_name
 from regard.interruption import INTERRUPTED, TERMINATED
 from regard.runs.folder import RunFolder
+from regard.runs.resume import COMMAND
 from regard.runs.table_settings import run_name
 
 if TYPE_CHECKING:
@@ -79,6 +81,17 @@ def run(arguments: list[str]) -> int:
     """Train with a progress display; return 130 after Ctrl-C, 143 after SIGTERM."""
     if torchrun.rank() > 0:
         return _run_beside_first(arguments)
+    try:
+        return _train(arguments)
+    except UserError as error:
+        if COMMAND not in str(error):
+            raise
+        rest = remove_option(remove_option(arguments, "-o"), "--output")
+        own = ["regard", "train", *(word for word in rest if word != "--resume")]
+        raise UserError(str(error).replace(COMMAND, shlex.join(own))) from error
+
+
+def _train(arguments: list[str]) -> int:
     messages: list[str] = []
     options = _parse_restarted(arguments, messages.append)
     folder = folder_of(options)

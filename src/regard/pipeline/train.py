@@ -25,7 +25,13 @@ from regard.runs import splits
 from regard.runs.environment import Environment, add_session, data_files
 from regard.runs.folder import RunFolder, as_lines, may_change
 from regard.runs.progress import OnProgress
-from regard.runs.resume import check_dev, check_folder, check_unused, training_alone
+from regard.runs.resume import (
+    alternative,
+    check_dev,
+    check_folder,
+    check_unused,
+    training_alone,
+)
 from regard.runs.splits import Split
 from regard.tasks.all_tasks import task_of
 from regard.tasks.checks import check_findings
@@ -155,10 +161,11 @@ class _Training:
         try:
             _check_state(self.folder, self.experiment.data, checkpoints, goes_on=self.resume)
         except ChangedSettingError as error:
-            if error.name != "objective.teachers":
-                raise
-            change = describe_change(self.experiment.training, error.was)
-            raise UserError(f"cannot resume {self.folder.path}: {change}") from error
+            change = f"{error}. Restore it"
+            if error.name == "objective.teachers":
+                teachers = describe_change(self.experiment.training, error.was)
+                change = f"cannot resume {self.folder.path}: {teachers}"
+            raise UserError(f"{change}, or {alternative(self.folder)}") from error
         if self.resume:
             check_dev(self.folder, self.split.dev)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -17,6 +18,9 @@ from regard.recipes.upgrade import FORMAT
 from regard.record import digest_of_file
 from regard.runs.ensemble import is_ensemble
 from regard.runs.folder import RunFolder, as_lines, may_change
+
+COMMAND = "regard train ..."
+"""Command of a training in a message, in place of the user's own command."""
 
 
 def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> bool:
@@ -90,7 +94,7 @@ def _compare(folder: RunFolder, experiment: Experiment) -> None:
             continue
         raise UserError(
             f"cannot resume {folder.path}: {name} was {was} and is {now.get(name)} now. Put it "
-            "back, or train in a new folder"
+            f"back, or {alternative(folder)}"
         )
 
 
@@ -116,5 +120,16 @@ def check_dev(folder: RunFolder, dev: Sequence[Pair]) -> None:
     if known != as_lines(dev).encode():
         raise UserError(
             f"cannot resume {folder.path}: the pairs for the dev score are not those of its "
-            f"{folder.dev.name}. Restore them, or train in a new folder"
+            f"{folder.dev.name}. Restore them, or {alternative(folder)}"
         )
+
+
+def alternative(folder: RunFolder) -> str:
+    """Return the end of a message: how to train further with other settings or data. Models of all
+    tasks but classification can begin with the weights of a run."""
+    if folder.experiment().data.task == "classify" or not folder.model.exists():
+        return "train in a new folder with -o"
+    return (
+        "train a new run from its weights: "
+        f"{COMMAND} --init-from {shlex.quote(str(folder.path))} -o NEW"
+    )

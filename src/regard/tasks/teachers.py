@@ -52,7 +52,7 @@ def describe_change(config: TrainingConfig, was: str) -> str:
     changed = "weights" if runs else "members"
     return (
         f"training.teachers: {names} {verb} other {changed} than when this training started: "
-        f"restore {names}, or train in a new folder"
+        f"restore {names}"
     )
 
 

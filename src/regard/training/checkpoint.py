@@ -331,8 +331,7 @@ class Checkpoints:
             was, now = saved.get(name, "not set"), self.fingerprint.get(name, "not set")
             if was != now:
                 raise ChangedSettingError(
-                    f"cannot resume {self.folder}: {name} was {was} and is {now} now. Restore "
-                    "it, or train in a new folder",
+                    f"cannot resume {self.folder}: {name} was {was} and is {now} now",
                     name,
                     was,
                 )
