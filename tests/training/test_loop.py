@@ -814,6 +814,11 @@ def test_a_second_interrupt_stops_at_once(tmp_path):
             "training.schedule is plateau, but no pairs",
         ),
         (TrainingSettings(average=2), r"training\.average is 2, but no pairs are held out"),
+        (
+            TrainingSettings(patience=2, average=3, optimiser=Optimiser(schedule=Plateau())),
+            "training.patience is 2 and training.average is 3 and training.schedule is plateau, "
+            "but no pairs .* set training.patience and training.average to None and choose",
+        ),
     ],
 )
 def test_options_that_need_dev_scores_are_rejected_without_them(settings, said):

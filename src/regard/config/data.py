@@ -146,7 +146,8 @@ class DataConfig:
             raise UserError(
                 f"data.target_tokenizer is {self.target_tokenizer}, but both sides share a "
                 f"vocabulary, so both have data.tokenizer {self.tokenizer}: leave it out, or "
-                "give each side a vocabulary of its own"
+                "give each side its own vocabulary: --data.no-shared-vocabulary (and --model.tied "
+                "output, if model.tied is all)"
             )
 
     @property

@@ -76,7 +76,7 @@ def _check_task(data: Data, model: ModelConfig) -> None:
             if model.tied == "all" and not (data.shared_vocabulary or data.vocabulary is not None):
                 raise UserError(
                     "model.tied all shares the embeddings of both sides, so it needs one "
-                    "vocabulary for both: set data.shared_vocabulary"
+                    "vocabulary for both: set data.shared_vocabulary, or model.tied output or none"
                 )
         case ClassificationDataConfig(), ClassificationModelConfig():
             if data.source == "items" and not isinstance(model.encoder, BagOfWordsEncoderConfig):

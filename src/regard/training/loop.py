@@ -271,18 +271,20 @@ def check(batches: Batches, settings: TrainingSettings, *, validates: bool) -> N
     validation."""
     if batches.num_batches(1) == 0:
         raise UserError("no batches to train on: the data holds no pairs")
-    if not validates and settings.patience is not None:
+    needs = {
+        "training.patience": settings.patience,
+        "training.average": settings.average,
+        "training.schedule": "plateau"
+        if isinstance(settings.optimiser.schedule, Plateau)
+        else None,
+    }
+    needs = {name: value for name, value in needs.items() if value is not None}
+    if needs and not validates:
+        values = " and ".join(f"{name} is {value}" for name, value in needs.items())
+        unset = " and ".join(name for name in needs if name != "training.schedule")
+        remedies = [f"set {unset} to None"] if unset else []
+        remedies += ["choose another training.schedule"] if "training.schedule" in needs else []
         raise UserError(
-            f"training.patience is {settings.patience}, but no pairs are held out for the dev "
-            "score: raise data.dev_size, name a dev file, or set training.patience to None"
-        )
-    if not validates and settings.average is not None:
-        raise UserError(
-            f"training.average is {settings.average}, but no pairs are held out for the dev score: "
-            "raise data.dev_size, name a dev file, or set training.average to None"
-        )
-    if not validates and isinstance(settings.optimiser.schedule, Plateau):
-        raise UserError(
-            "training.schedule is plateau, but no pairs are held out for the dev score: raise "
-            "data.dev_size, name a dev file, or choose another schedule"
+            f"{values}, but no pairs are held out for the dev score: raise data.dev_size, name a "
+            f"dev file, or {' and '.join(remedies)}"
         )
