@@ -1,5 +1,6 @@
 """The commands as a person meets them: what they print, what they write, how they refuse."""
 
+import errno
 import json
 import os
 import re
@@ -262,15 +263,31 @@ def test_bleu_of_short_references_is_only_in_the_results(capsys, run, tmp_path):
     assert any(line.startswith("BLEU  ") for line in out.splitlines())
 
 
-def test_scores_are_printed_if_they_cannot_be_saved(capsys, run, monkeypatch):
+def test_scores_are_printed_if_they_cannot_be_saved(capsys, caplog, run, monkeypatch):
+    number = errno.EROFS
+
     def refuse(self, path, text):
-        raise UnwritableError(f"cannot write {path}: Read-only file system")
+        error = UnwritableError(f"cannot write {path}: {os.strerror(number)}")
+        raise error from OSError(number, os.strerror(number))
 
     monkeypatch.setattr(RunFolder, "write", refuse)
+    copy = shutil.copytree(run, run.with_name("copy"))
+    for folder in (run, copy):
+        (folder / "results.json").unlink(missing_ok=True)
+    status, out, err = regard(capsys, "evaluate", run)
+    assert (status, err) == (0, "")
+    assert "BLEU" in out
+    warning = "cannot write {}: Read-only file system; the scores are not saved"
+    assert caplog.messages == [warning.format(run / "results.json")]
+    status, out, err = regard(capsys, "compare", run, copy)
+    assert (status, err) == (0, "")
+    assert "exact match" in out
+    assert caplog.messages[1:] == [warning.format(path / "results.json") for path in (run, copy)]
+    number = errno.ENOSPC
     status, out, err = regard(capsys, "evaluate", run)
     assert status == 1
     assert "BLEU" in out
-    assert err == f"regard evaluate: cannot write {run / 'results.json'}: Read-only file system\n"
+    assert "results.json: No space left on device" in err
 
 
 def test_outputs_of_a_wide_beam_are_limited(capsys, run, tmp_path):

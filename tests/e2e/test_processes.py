@@ -56,7 +56,8 @@ def test_a_killed_worker_ends_the_training_and_a_restart_continues_it(tmp_path):
     _, errors = training.communicate(timeout=100)
     assert training.returncode == 1
     assert re.search(
-        r"of 2 was killed by SIGKILL, so the training ended; --resume continues it from update \d+0",
+        r"of 2 was killed by SIGKILL, so the training ended; "
+        r"--resume continues it from update \d+0",
         errors,
     )
     assert "Traceback" not in errors

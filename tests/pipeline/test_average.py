@@ -53,6 +53,26 @@ def vars_of(folder):
     return {"name": experiment.name, "about": experiment.about}
 
 
+def test_runs_that_do_not_belong_together_are_named(run, other, tmp_path, caplog):
+    average([run, run], tmp_path / "equal")
+    assert caplog.messages == []
+    average([run, other], tmp_path / "new")
+    assert caplog.messages == [
+        f"{other} held out other pairs than {run}: each of them was trained on pairs of the "
+        "other's test split",
+        f"{other} began with other weights than {run}, so their mean is unlikely to be useful: "
+        "average runs that began with the same weights (--init-from)",
+    ]
+
+
+def test_runs_that_began_with_one_run_belong_together(run, tmp_path, caplog):
+    for seed in (3, 4):
+        experiment = small(seed=seed, epochs=1, initial_run=run)
+        train(replace(experiment, data=RunFolder(run).experiment().data), tmp_path / str(seed))
+    average([tmp_path / "3", tmp_path / "4"], tmp_path / "new")
+    assert caplog.messages == []
+
+
 def test_test_pairs_are_kept_if_all_runs_share_them(run, other, tmp_path):
     new = average([run, other], tmp_path / "new")
     assert not new.test.exists()

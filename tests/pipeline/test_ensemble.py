@@ -141,6 +141,22 @@ def test_members_with_other_vocabularies_are_rejected(run, other, tmp_path):
         regard.load(run, copy.path)
 
 
+def test_members_that_were_trained_on_other_data_are_named(run, other, tmp_path, caplog):
+    TranslationModel.load(run, other)
+    assert caplog.messages == []
+    files = []
+    for name in ("one", "two"):
+        shutil.copytree(run, tmp_path / name)
+        folder = RunFolder(tmp_path / name)
+        session = json.loads(folder.environment.read_text())[-1]
+        folder.write(folder.environment, json.dumps([session | {"data": {"pairs.tsv": name}}]))
+        files.append(folder.path)
+    TranslationModel.load(run, files[0])  # data that are not recorded
+    assert caplog.messages == []
+    TranslationModel.load(*files)
+    assert caplog.messages == [f"{files[1]} was trained on other files than {files[0]}"]
+
+
 def test_results_name_the_members(run, other, tmp_path):
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
     together, pairs = TranslationModel.load(folder.path, other), [Pair("a b", "a b", 1)]

@@ -81,7 +81,8 @@ def test_a_resumed_run_needs_the_same_teachers(ensemble, tmp_path):
         train(longer, tmp_path / "student", resume=True)
     assert str(error.value) == (
         f"cannot resume {tmp_path / 'student'}: training.teachers: {teacher} has other weights "
-        f"than when this training started: restore {teacher}, or train a new run from its weights: regard train ... "
+        f"than when this training started: restore {teacher}, or train a new run from its "
+        "weights: regard train ... "
         f"--init-from {tmp_path / 'student'} -o NEW"
     )
 

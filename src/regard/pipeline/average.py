@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,8 +12,11 @@ from regard.config import Experiment
 from regard.errors import UserError
 from regard.files import make_folder
 from regard.models.weights import digest_of_weights, mean_weights, write_tensors
+from regard.runs.ensemble import warn_of_other_data
 from regard.runs.folder import RunFolder
 from regard.tasks.translation.loaded import TranslationRun
+
+log = logging.getLogger(__name__)
 
 MAY_DIFFER = ("dropout", "vectors")
 """Ends of the names of model options that do not change how weights are used."""
@@ -20,7 +24,8 @@ MAY_DIFFER = ("dropout", "vectors")
 
 def average(runs: Sequence[Path], path: Path) -> RunFolder:
     """Write a run with the mean weights of several runs. It has the recipe of the first run, and
-    the dev and test splits if they are the same in all runs.
+    the dev and test splits if they are the same in all runs. Warn of runs that were trained on
+    other data, or began with other weights.
 
     UserError for fewer than two runs, for runs of different models or vocabularies, or if the new
     folder is not empty."""
@@ -33,6 +38,8 @@ def average(runs: Sequence[Path], path: Path) -> RunFolder:
     for run_to_add in rest:
         first.check_vocabularies(run_to_add, "be averaged")
         _check_models(first, run_to_add)
+    warn_of_other_data(runs)
+    _warn_of_other_weights(folders)
     weights = mean_weights(
         [loaded.model for loaded in folders],
         {loaded.model: loaded.tensor_names() for loaded in folders},
@@ -60,6 +67,24 @@ def _check_models(first: TranslationRun, run_to_add: TranslationRun) -> None:
                 f"{first.path} and {run_to_add.path} cannot be averaged: model.{name} is "
                 f"{ours.get(name)} and {theirs.get(name)}. Average runs of the same model"
             )
+
+
+def _warn_of_other_weights(folders: Sequence[RunFolder]) -> None:
+    """Warn of runs that began with other weights than the first one: their mean is no model."""
+    first, *rest = folders
+    for folder in rest:
+        if _beginning(folder) != _beginning(first):
+            log.warning(
+                "%s began with other weights than %s, so their mean is unlikely to be useful: "
+                "average runs that began with the same weights (--init-from)",
+                *(folder.path, first.path),
+            )
+
+
+def _beginning(folder: RunFolder) -> object:
+    """Return the run whose weights a run began with, or else the seed of its initial weights."""
+    training = folder.experiment().training
+    return training.seed if training.initial_run is None else training.initial_run.resolve()
 
 
 def _named(experiment: Experiment, runs: Sequence[Path], path: Path) -> Experiment:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import chain
@@ -13,7 +15,7 @@ from regard.config import Data, DataConfig
 from regard.data.examples import Corpus, Pair
 from regard.device import device_named
 from regard.errors import UserError
-from regard.files import locked
+from regard.files import UnwritableError, locked
 from regard.pipeline.load import Model
 from regard.runs.corpora import matching_files
 from regard.runs.environment import Environment
@@ -25,6 +27,10 @@ from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.evaluation import Evaluation, EvaluationOptions
 from regard.tasks.source_form import SourceForm
 
+log = logging.getLogger(__name__)
+
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""Errors of writing to a read-only folder."""
 PROBLEMS_SHOWN = 5
 """Number of different problems of sources that are reported."""
 MAX_TRAINING_FILE = 20_000_000
@@ -109,7 +115,8 @@ def _fitting(form: SourceForm, pairs: Sequence[Pair]) -> tuple[list[Pair], list[
 def save(folder: RunFolder, evaluation: Evaluation, data: Path, device: str = "auto") -> None:
     """Add an evaluation, with scores, outputs and environment, to the run's results.json. It
     replaces an earlier evaluation on as many pairs of the same file with the same options. `device`
-    names the device that the model ran on."""
+    names the device that the model ran on. Warn if the folder is read-only, as that of another
+    person. UnwritableError if the disk is full."""
     name = key_of(folder, data)
     files = [data] if data.is_file() else []
     environment = Environment.now(device_named(device), data=files)
@@ -119,7 +126,13 @@ def save(folder: RunFolder, evaluation: Evaluation, data: Path, device: str = "a
         results = saved_evaluations(folder)
         others = [entry for entry in results.get(name, []) if _options(entry) != _options(new)]
         results[name] = [*others, new]
-        folder.write(folder.results, json.dumps(results, ensure_ascii=False, indent=1))
+        try:
+            folder.write(folder.results, json.dumps(results, ensure_ascii=False, indent=1))
+        except UnwritableError as error:
+            cause = error.__cause__
+            if not isinstance(cause, OSError) or cause.errno not in READ_ONLY:
+                raise
+            log.warning("%s; the scores are not saved", error)
 
 
 def _options(entry: dict[str, Any]) -> dict[str, Any]:

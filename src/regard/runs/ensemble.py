@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,8 +11,12 @@ from regard.errors import UserError
 from regard.files import whole
 from regard.runs.sweep_record import SweepRecord
 
+log = logging.getLogger(__name__)
+
 ENSEMBLE, CONFIG = "ensemble.json", "config.yaml"
 """Names of the file with the members, and of the file that every run has."""
+ENVIRONMENT, TEST = "environment.json", "test.tsv"
+"""Names of the files of a run's sessions and of its test split."""
 
 
 def save_ensemble(folder: Path, names: Sequence[str]) -> None:
@@ -94,3 +99,33 @@ def check_single(folder: Path) -> None:
 def all_members(paths: Iterable[str | Path]) -> tuple[Path, ...]:
     """Return the runs of several runs or ensembles, in their order."""
     return tuple(member for path in paths for member in members_of(path))
+
+
+def warn_of_other_data(paths: Sequence[Path]) -> None:
+    """Warn of runs that were trained on other files than the first one, and of runs that held out
+    other pairs, which the first one may have been trained on. Runs without a record are left
+    out."""
+    first, *rest = paths
+    files, held_out = _data_digests(first), _held_out(first)
+    for folder in rest:
+        if files and _data_digests(folder) and _data_digests(folder) != files:
+            log.warning("%s was trained on other files than %s", folder, first)
+        elif held_out and _held_out(folder) and _held_out(folder) != held_out:
+            log.warning(
+                "%s held out other pairs than %s: each of them was trained on pairs of the other's "
+                "test split",
+                *(folder, first),
+            )
+
+
+def _data_digests(folder: Path) -> set[str]:
+    """Return the digests of the data files of the last session; empty if they are not known."""
+    try:
+        *_, last = json.loads((folder / ENVIRONMENT).read_text(encoding="utf-8"))
+        return {*last["data"].values()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return set()
+
+
+def _held_out(folder: Path) -> bytes:
+    return (folder / TEST).read_bytes() if (folder / TEST).exists() else b""

@@ -22,7 +22,7 @@ from regard.metrics.significance import Comparison, compare_texts, compare_value
 from regard.metrics.text import chrf
 from regard.pipeline import evaluate
 from regard.pipeline.load import load
-from regard.runs.ensemble import is_ensemble, members_of
+from regard.runs.ensemble import is_ensemble, members_of, warn_of_other_data
 from regard.runs.folder import RunFolder
 from regard.runs.progress import OnProgress
 from regard.runs.results import key_of, saved_evaluations
@@ -160,6 +160,7 @@ def compare(
     run's system is the baseline.
 
     Scores are taken from the results.json of a run if it has them, and are saved there otherwise.
+    Warn of runs that were trained on other data.
     UserError for fewer than two runs, for runs of different tasks, and for different test splits.
     """
     folders = _folders(runs)
@@ -167,6 +168,7 @@ def compare(
     _check_tasks(folders, experiments)
     if data is None:
         _check_tests(folders)
+    warn_of_other_data([folder.path for folder in folders])
     groups: dict[str, list[int]] = {}
     for number, experiment in enumerate(experiments):
         groups.setdefault(str(sorted(_fields(experiment).items())), []).append(number)

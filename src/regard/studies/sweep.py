@@ -180,13 +180,15 @@ def run_job(
             return JobResult(job, problem)
     if not _is_evaluated(run):
         problem = _run(["evaluate", argument_of(job.folder)], job, num_threads, stopped)
+        if not problem and not _is_evaluated(run):
+            problem = "its scores could not be saved"
         if problem:
             return JobResult(job, problem)
     return result_of(job)
 
 
 def argument_of(folder: Path) -> str:
-    """Return a folder as an argument of a command: a name that begins with a hyphen is no option."""
+    """Return a folder as an argument of a command, never as an option: ./-name."""
     return f"./{folder}" if str(folder).startswith("-") else str(folder)
 
 

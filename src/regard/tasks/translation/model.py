@@ -26,7 +26,7 @@ from regard.device import device_named
 from regard.errors import UserError
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
-from regard.runs.ensemble import all_members
+from regard.runs.ensemble import all_members, warn_of_other_data
 from regard.search import Limits
 from regard.tasks.arguments import check_pairs, check_texts, search_of, sections_of
 from regard.tasks.display import describe_model
@@ -73,11 +73,12 @@ class TranslationModel:
     @classmethod
     def load(cls, run: str | Path, *others: str | Path, device: str = "auto") -> TranslationModel:
         """Load a run folder, or several runs or an ensemble's folder as an ensemble that searches
-        as the first run does.
+        as the first run does. Warn of runs that were trained on other data.
 
         UserError if a folder is no run, or if the vocabularies differ."""
         place = device_named(device)
-        first, *rest = [TranslationRun.load(path) for path in all_members((run, *others))]
+        paths = all_members((run, *others))
+        first, *rest = [TranslationRun.load(path) for path in paths]
         if not rest:
             return cls(first.experiment, first.tokenizers, first.model.to(place))
         for other in rest:
@@ -87,6 +88,7 @@ class TranslationModel:
                     f"{first.path} and {other.path} cannot be an ensemble: model.copy is "
                     f"{first.config.copy} and {other.config.copy}. Use runs with the same output"
                 )
+        warn_of_other_data(paths)
         ensemble = Ensemble([member.model for member in (first, *rest)]).to(place)
         configs = [member.config for member in rest]
         return cls(first.experiment, first.tokenizers, ensemble, configs)
