@@ -63,6 +63,8 @@ Fault = Literal[
     "few columns",
     "many columns",
     "quotes",
+    "several labels",
+    "no label",
     "title",
     "repeated header",
     "not UTF-8",

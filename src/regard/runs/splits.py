@@ -14,6 +14,7 @@ from regard.data.files.decimals import NEARLY_ALL
 from regard.data.files.lines import LeftOut, LineNumbers
 from regard.data.files.objects import Table
 from regard.data.invisible import InvisibleCharacters
+from regard.data.labels.readers import several_labels_of
 from regard.data.text.report import Overlap
 from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
@@ -113,11 +114,14 @@ def read(config: Data, on_progress: OnProgress | None = None, table: Table | Non
     train = TrainingPairs(source, result.num_train, result.first, frozenset(result.held_out), cache)
     unusable = _unreadable(result.num_pairs, result.left_out)
     unusable += _no_numbers(result.num_pairs, result.left_out)
+    unusable += several_labels_of(result.left_out)
     left_out = result.left_out.summary() + (source.remarks if isinstance(source, Corpus) else ())
     left_out += result.invisible.summary()
     for corpus in (dev, test):
         left_out += corpus.summary() if corpus else ()
-        unusable += _unreadable(len(corpus.pairs), corpus.left_out) if corpus else ()
+        if corpus is not None:
+            unusable += _unreadable(len(corpus.pairs), corpus.left_out)
+            unusable += several_labels_of(corpus.left_out)
     if dev is not None:
         left_out += Overlap("dev", len(dev.pairs), result.num_shared).warnings()
     if test is not None:

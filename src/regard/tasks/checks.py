@@ -13,6 +13,8 @@ from regard.characters import comparable, quoted, with_escapes
 from regard.config import Data, ModelConfig, TrainingConfig
 from regard.data.examples import Pair
 from regard.data.files.columns import is_count
+from regard.data.files.lines import numbers_of
+from regard.data.several_labels import find_several_labels
 from regard.data.text.features import FeatureTokenizer, split_source
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
@@ -150,7 +152,25 @@ def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
                     "expect poor predictions of these labels",
                 )
             )
-    return (*findings, *_similar_labels(counts))
+    return (*_several_labels(train, counts), *findings, *_similar_labels(counts))
+
+
+def _several_labels(train: Sequence[Pair], counts: Counter[str]) -> tuple[Finding, ...]:
+    """Return the finding about cells with several labels."""
+    found = find_several_labels(counts)
+    if found is None:
+        return ()
+    lines = [pair.line for pair in train if pair.target in found.cells]
+    cell = max(found.cells, key=lambda cell: counts[cell])
+    noun = "example has" if len(lines) == 1 else "examples have"
+    return (
+        Finding(
+            "stop",
+            f"{len(lines):,} training {noun} several labels ({numbers_of(lines)}), such as "
+            f"{quoted(cell, 40)}, but a run learns one label for each text: keep one label in each "
+            "row, or name another column with --data.target-column",
+        ),
+    )
 
 
 def _similar_labels(counts: Counter[str]) -> tuple[Finding, ...]:

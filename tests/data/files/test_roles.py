@@ -147,7 +147,7 @@ def test_lines_with_the_label_first(tmp_path):
     assert inspect(path).fields() == {}
     random.Random(1).shuffle(rows)
     path.write_text("\n".join(text for text, _ in QUESTIONS))
-    with pytest.raises(UserError, match=r"no pairs in .*: no tab, comma or semicolon divides"):
+    with pytest.raises(UserError, match=r"no pairs in .*: it is one column of texts, and Regard"):
         inspect(path)
 
 

@@ -16,6 +16,7 @@ from regard.data.files.decimals import NEARLY_ALL as NEARLY_ALL_NUMBERS
 from regard.data.files.decimals import NumberForm, NumberText, is_missing, is_number
 from regard.data.files.header import DATE
 from regard.data.files.tables import find_column
+from regard.data.several_labels import find_several_labels
 from regard.names import ColumnKind, DecimalMark
 
 FEW_ROWS = 20
@@ -32,6 +33,8 @@ MAX_NUMBER_LABELS = 20
 """Largest number of different numbers that are labels, such as grades."""
 MIN_ROWS_PER_LABEL = 10
 """Smallest mean number of rows of a label."""
+MAX_LABELS_LENGTH = 100
+"""Largest median number of characters of a cell with several labels."""
 MAX_LABEL_WORDS = 3
 """Largest median number of words of a label."""
 IMAGE = re.compile(r"\.(jpe?g|png|webp|gif|bmp|tiff?)(#\d+)?$", re.IGNORECASE)
@@ -165,10 +168,26 @@ class Table:
         cells = self.cells[column]
         num_values = self.num_values(column)
         is_small = num_values <= min(MAX_LABELS, self.num_rows / MIN_ROWS_PER_LABEL)
+        if column in self.with_several_labels:
+            return True
         return (
             num_values > 1
             and is_small
             and median(len(cell.split()) for cell in cells) <= MAX_LABEL_WORDS
+        )
+
+    @cached_property
+    def with_several_labels(self) -> frozenset[int]:
+        """Columns with few labels, several in some cells."""
+        return frozenset(column for column in self.useful if self._has_several_labels(column))
+
+    def _has_several_labels(self, column: int) -> bool:
+        cells = self.cells[column]
+        if self.num_rows < FEW_ROWS or median(map(len, cells)) > MAX_LABELS_LENGTH:
+            return False
+        found = find_several_labels(Counter(cell for cell in cells if cell))
+        return found is not None and len(found.names) <= min(
+            MAX_LABELS, self.num_rows / MIN_ROWS_PER_LABEL
         )
 
     def is_quantity(self, column: int) -> bool:
@@ -177,6 +196,7 @@ class Table:
         is_set = column == self.target
         are_quantities = is_set or self.kinds[column] == "number"
         has_many = self.num_values(column) > max_labels
+        has_many = has_many and column not in self.with_several_labels
         return has_many and are_quantities and self.forms[column].fits
 
 

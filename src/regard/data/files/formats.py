@@ -40,6 +40,7 @@ from regard.data.files.tables import (
     suffix_of,
     table_rows,
 )
+from regard.data.several_labels import FASTTEXT
 from regard.errors import UserError
 from regard.files import open_bytes
 from regard.names import DecimalMark, TableFormat
@@ -70,6 +71,8 @@ UNDIVIDED = re.compile(
 """Quoted cells with a text, and entities of HTML such as &nbsp;: delimiters inside them divide no
 columns."""
 FILLED_LINE = re.compile(r"^[^\S\n]*\S[^\n]*", re.MULTILINE)
+LABEL_FIRST = re.compile(rf"{FASTTEXT}\S+ +\S")
+"""Line of fastText's format, whose text may have tabs and commas."""
 FEW_LINES = 5
 """Number of lines below which no delimiter is recognised in a file that is not named .csv."""
 
@@ -277,6 +280,9 @@ def _delimiter(text: str, suffix: str) -> str | None:
     """Return the delimiter that gives most lines of a text the same number of columns; None if none
     does."""
     lines, is_csv = _first_lines(UNDIVIDED.sub("x", _beginning(text))), suffix == ".csv"
+    num_marked = sum(LABEL_FIRST.match(line) is not None for line in lines)
+    if lines and not is_csv and num_marked >= NEARLY_ALL * len(lines):
+        return None
     if not is_csv and any("\t" in line for line in lines):
         return "\t"
     best, largest = None, 0.0

@@ -10,6 +10,7 @@ from pathlib import Path
 from regard.data.files import formats
 from regard.data.files.columns import FEW_ROWS, MIN_ROWS_PER_LABEL, TableFacts
 from regard.data.files.encodings import script_of
+from regard.data.files.first_words import are_marked, have_labels_first, split_labels
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import has_header, is_only_label, names_labels
 from regard.data.files.named_rows import has_json_records
@@ -273,20 +274,22 @@ def _label_first(
     path: Path, form: FileFormat, settings: TableSettings, task: TaskName | None
 ) -> Inspection:
     """Return the inspection of lines without columns: TREC's and fastText's format, if the first
-    words are few."""
+    words are few, and are no words of the texts. UserError for texts without labels."""
     sample = sample_rows(path, form, settings)
     texts = ["\t".join(cells) for cells in sample.rows]
-    rows = [(rest, label) for label, _, rest in (text.strip().partition(" ") for text in texts)]
+    rows = [(rest, label) for (label, *_), rest in map(split_labels, texts)]
     rows = [row for row in rows if all(row)]
     roles = assign_roles(None, rows, task if task == "classify" else None)
     is_first = roles.target == 1  # not the rest of the line
-    is_classified = roles.recipe == "labels" and is_first and len(rows) >= FEW_ROWS
+    are_few = roles.recipe == "labels" and is_first and len(rows) >= FEW_ROWS
+    is_classified = are_few and (are_marked(texts) or have_labels_first(rows))
     if not is_classified and task != "classify":
         raise UserError(
-            f"no pairs in {path}: no tab, comma or semicolon divides its lines into columns; put a "
-            "tab between source and target, give the targets as a second file "
-            "(--data.path SOURCES --data.target-path TARGETS), or set --data.delimiter (such as "
-            "space)"
+            f"no pairs in {path}: it is one column of texts, and Regard needs pairs or labels: no "
+            "tab, comma or semicolon divides its lines; put a tab between source and target, give "
+            "the targets as a second file (--data.path SOURCES --data.target-path TARGETS), or "
+            "set --data.delimiter (such as space); if the first word of each line is its label: "
+            "--data.task classify"
         )
     languages = UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE
     return Inspection(path, form, None, 1, len(rows), roles, languages, sample.has_all)

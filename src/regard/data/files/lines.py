@@ -29,6 +29,8 @@ MEANINGS: dict[Fault, str] = {
     "few columns": "with too few columns",
     "many columns": "with more cells than the header or most rows",
     "quotes": "with wrong quotes or line ends",
+    "several labels": "with several labels",
+    "no label": "without a label",
     "title": "above the table",
     "repeated header": "with the header again",
     "not UTF-8": "not UTF-8",

@@ -21,12 +21,14 @@ from regard.characters import composed, is_blank_text
 from regard.data.examples import Corpus, Pair, ReadColumns
 from regard.data.files import encodings, formats
 from regard.data.files.decimals import NumberForm, stripped, undecided_mark
+from regard.data.files.first_words import are_marked, split_labels
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import LABEL_NAMES, TEXT_NAMES, names_labels
 from regard.data.files.lines import (
     LEGACY_ENCODING,
     NUL,
     TEXT_EXPECTED,
+    LeftOut,
     Line,
     LineNumbers,
     LineProblem,
@@ -50,12 +52,12 @@ from regard.data.files.tables import (
     suffix_of,
     table_rows,
 )
+from regard.data.several_labels import FASTTEXT
 from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
 from regard.names import DecimalMark, Fault, SplitName
 
 SPLIT = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
-FASTTEXT = "__label__"
 FILE_MANAGERS = ("thumbs.db", "desktop.ini", "__macosx")
 """Names of files and folders that file managers add to folders, in lower case."""
 
@@ -123,12 +125,24 @@ def read_labelled(
     else:
         corpus = _file(path, settings, known)
     if not corpus.pairs:
+        for problem in several_labels_of(corpus.left_out):
+            raise UserError(problem)
         reason = "; ".join(corpus.left_out.summary()) or "it is empty"
         expected = "lines of text TAB label, a .csv, or lines of label SPACE text"
         if known is None:
             expected = "numbers as targets; name their column with --data.target-column"
         raise UserError(f"no examples in {path}: {reason}. Expected {expected}")
     return corpus
+
+
+def several_labels_of(left_out: LeftOut) -> tuple[str, ...]:
+    """Return a sentence for each file with lines that have several labels."""
+    return tuple(
+        f"{path} has {lines.count:,} {'line' if lines.count == 1 else 'lines'} with several labels "
+        f"({lines}), but a run learns one label for each text: keep one label in each line"
+        for path, kinds in left_out.places.items()
+        if (lines := kinds.get("several labels")) is not None
+    )
 
 
 def _folders(path: Path) -> Corpus:
@@ -195,6 +209,8 @@ def _lines(path: Path, form: FileFormat, settings: TableSettings, known: Set[str
         if first is None:
             return Corpus(())
         separator = SEPARATORS.get(suffix_of(path)) or ("\t" if "\t" in first.text else None)
+        if formats.LABEL_FIRST.match(first.text):
+            separator = None
         lines = chain([first], lines)
         if separator is not None:
             rows = table_rows(lines, separator, Quotes() if separator == "," else None)
@@ -202,7 +218,9 @@ def _lines(path: Path, form: FileFormat, settings: TableSettings, known: Set[str
         elif settings.source_columns or settings.target_columns or settings.feature_columns:
             raise UserError(f"{path} has no columns: expected .csv, .tsv, or tabs between columns")
         else:
-            corpus = Corpus.of(_label_first(line, path) for line in lines)
+            listed = list(lines)
+            is_marked = are_marked([line.text for line in listed])
+            corpus = Corpus.of(_label_first(line, path, is_marked) for line in listed)
             corpus = with_numbers(corpus, path, settings) if known is None else corpus
     return _with_marks(corpus, marks, path)
 
@@ -432,6 +450,8 @@ def _pair_of(entry: Row, numbers: LabelColumns, path: Path) -> Pair | LineProble
         return LineProblem(str(path), line, "NUL", " ".join(row))
     text = " ".join(row[numbers.text].split())
     labels = [composed(row[number]) for number in numbers.labels]
+    if any(label.count(FASTTEXT) > 1 for label in labels):
+        return LineProblem(str(path), line, "several labels", " ".join(row))
     if is_blank_text(text) or any(map(is_blank_text, labels)):
         return LineProblem(str(path), line, "blank", " ".join(row))
     if numbers.forms:
@@ -447,15 +467,22 @@ def _pair_of(entry: Row, numbers: LabelColumns, path: Path) -> Pair | LineProble
     return Pair(text, " ".join(labels), line, str(path))
 
 
-def _label_first(line: Line, path: Path) -> Pair | LineProblem:
+def _label_first(line: Line, path: Path, is_marked: bool) -> Pair | LineProblem:
+    """Return the text of a line with its label. In a file of fastText's format every line has a
+    mark."""
     if line.fault:
         return LineProblem(str(path), line.number, line.fault, line.text)
-    label, _, text = line.text.strip().partition(" ")
-    text = " ".join(text.split())
+    labels, text = split_labels(line.text)
+    kind: Fault | None = None
     if is_blank_text(text):
-        kind: Fault = "one column" if label else "blank"
+        kind = "one column" if labels[0] else "blank"
+    elif len(labels) > 1:
+        kind = "several labels"
+    elif is_blank_text(labels[0]) or (is_marked and FASTTEXT not in line.text):
+        kind = "no label"
+    if kind is not None:
         return LineProblem(str(path), line.number, kind, line.text)
-    return Pair(text, composed(label).removeprefix(FASTTEXT), line.number, str(path))
+    return Pair(text, composed(labels[0]), line.number, str(path))
 
 
 def _text(content: bytes, file: Path) -> str:

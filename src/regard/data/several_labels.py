@@ -1,0 +1,111 @@
+"""Cells with several labels, such as `sports|politics` or `["sports", "politics"]`.
+
+A comma or a slash is part of many labels (`rock, pop`). It separates labels only where the parts
+are the labels of other rows, or where few parts are combined in many ways and orders."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from regard.characters import composed
+
+FASTTEXT = "__label__"
+"""Mark of a label in fastText's format."""
+SEPARATORS = ("|", ";", ",")
+"""Characters that usually separate labels."""
+RARE_SEPARATORS = ("/", "+", "&", " ")
+"""Characters that seldom do: the parts have to be labels of other rows in several ways."""
+MIN_COMBINATIONS = 3
+"""Number of different cells from which a rare separator is recognised."""
+MIN_SHARE = 0.01
+"""Share of rows from which a rare separator is recognised."""
+MIN_KNOWN = 0.8
+"""Share of rows with several labels whose parts are all labels of other rows."""
+MANY = 0.5
+"""Share of rows with a separator above which no part has to be a label of its own."""
+MAX_PARTS = 200
+"""Largest number of different parts."""
+NEARLY_ALL = 0.9
+LIST = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}|(<[^<>/]+>)+")
+QUOTED = re.compile(r""" "([^"]*)" | '([^']*)' """, re.VERBOSE)
+_NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?")
+
+
+@dataclass(frozen=True)
+class SeveralLabels:
+    """Cells with several labels, and the labels of each."""
+
+    cells: Mapping[str, tuple[str, ...]]
+    names: frozenset[str]
+    """All labels, those of other cells included."""
+
+
+def find_several_labels(counts: Counter[str]) -> SeveralLabels | None:
+    """Return the cells that have several labels, from the number of rows of each cell; None if none
+    has."""
+    total = counts.total()
+    lists = {cell: _items(cell) for cell in counts if LIST.fullmatch(cell)}
+    if sum(counts[cell] for cell in lists) >= NEARLY_ALL * total > 0:
+        several = {cell: items for cell, items in lists.items() if len(items) > 1}
+        names = frozenset(name for items in lists.values() for name in items)
+        return SeveralLabels(several, names) if several else None
+    for separator in (*SEPARATORS, *RARE_SEPARATORS):
+        split = {cell: _parts(cell, separator) for cell in counts if separator in cell}
+        several = {cell: parts for cell, parts in split.items() if len(parts) > 1}
+        if not several or not _may_separate(several, separator):
+            continue
+        single = {cell for cell in counts if cell not in several}
+        if _is_separator(several, single, counts, separator):
+            parts = frozenset(part for parts in several.values() for part in parts)
+            return SeveralLabels(several, parts | single)
+    return None
+
+
+def _is_separator(
+    several: Mapping[str, Sequence[str]], single: set[str], counts: Counter[str], separator: str
+) -> bool:
+    """Return whether the parts of cells are labels."""
+    num_rows = sum(counts[cell] for cell in several)
+    num_known = sum(counts[cell] for cell, parts in several.items() if single.issuperset(parts))
+    is_known = num_known >= MIN_KNOWN * num_rows
+    if separator in RARE_SEPARATORS:
+        is_frequent = num_rows >= MIN_SHARE * counts.total()
+        return is_known and is_frequent and len(several) >= MIN_COMBINATIONS
+    return is_known or (num_rows > MANY * counts.total() and _are_combined(several))
+
+
+def _are_combined(several: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether few parts are combined in many ways, and occur at several places: not two
+    labels of different kinds, such as aspect and polarity."""
+    places: dict[str, set[int]] = {}
+    for parts in several.values():
+        for place, part in enumerate(parts):
+            places.setdefault(part, set()).add(place)
+    num_movable = sum(len(each) > 1 for each in places.values())
+    return len(places) < min(len(several), MAX_PARTS) and 3 * num_movable >= len(places)
+
+
+def _may_separate(several: Mapping[str, Sequence[str]], separator: str) -> bool:
+    """Return whether a separator does not belong to numbers: to dates, fractions, thousands, or
+    decimals, which have two parts."""
+    if not all(_NUMBER.fullmatch(part) for parts in several.values() for part in parts):
+        return True
+    return separator in ("|", ";") or (
+        separator == "," and any(len(parts) > 2 for parts in several.values())
+    )
+
+
+def _parts(cell: str, separator: str) -> tuple[str, ...]:
+    """Return the parts of a cell; none if a part is blank."""
+    parts = tuple(composed(part) for part in cell.split(separator))
+    return parts if all(parts) and len(set(parts)) == len(parts) else ()
+
+
+def _items(cell: str) -> tuple[str, ...]:
+    """Return the items of a list, such as ["a", "b"], [a, b] or <a><b>."""
+    quoted = ["".join(groups) for groups in QUOTED.findall(cell)]
+    items = quoted or re.split("><" if cell.startswith("<") else "[,;]", cell[1:-1])
+    return tuple(composed(item) for item in items if item.strip())
