@@ -28,6 +28,7 @@ from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
 from regard.files import exists
 from regard.names import TaskName
+from regard.runs.progress import OnProgress
 from regard.runs.table_settings import table_settings
 
 LARGE = 1 << 25
@@ -44,7 +45,9 @@ class DataSources:
     test: Corpus | None = None
 
 
-def read_sources(config: Data, table: Table | None = None) -> DataSources:
+def read_sources(
+    config: Data, table: Table | None = None, on_progress: OnProgress | None = None
+) -> DataSources:
     """Read or generate the pairs of a configuration, or take the rows of a table to train on.
     UserError if there is no data, or if a file cannot be read."""
     check_paths(config)
@@ -58,7 +61,7 @@ def read_sources(config: Data, table: Table | None = None) -> DataSources:
         case DataConfig():
             return _translations(config, corpus)
         case ClassificationDataConfig():
-            return _labelled(config, corpus)
+            return _labelled(config, corpus, on_progress)
         case CaptionDataConfig():
             return _captions(config) if corpus is None else _images(corpus, config.images)
 
@@ -168,7 +171,9 @@ def _matching(path: Path) -> list[Path]:
     return paths
 
 
-def _labelled(config: ClassificationDataConfig, corpus: Corpus | None) -> DataSources:
+def _labelled(
+    config: ClassificationDataConfig, corpus: Corpus | None, on_progress: OnProgress | None
+) -> DataSources:
     """Return the labelled sources. A folder may have dev and test files, recognised by their
     names."""
     settings = table_settings(config)
@@ -194,7 +199,7 @@ def _labelled(config: ClassificationDataConfig, corpus: Corpus | None) -> DataSo
         )
     files = split_files(config.path)
     known: frozenset[str] | None = frozenset() if config.target == "label" else None
-    train = read_labelled(files["train"], settings, known)
+    train = read_labelled(files["train"], settings, known, on_progress)
     return DataSources(
         train,
         read(config.dev_path or files.get("dev"), train),

@@ -3,7 +3,7 @@ memory; every pass reads the files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -17,6 +17,7 @@ from regard.data.invisible import InvisibleCharacters
 from regard.data.labels.readers import several_labels_of
 from regard.data.text.report import Overlap
 from regard.data.text.streamed import PairFiles
+from regard.data.text.vocabulary import LONG_WORD, long_words
 from regard.errors import UserError
 from regard.names import Fault
 from regard.runs.cache import DataCache, cache_folder
@@ -103,7 +104,7 @@ def read(config: Data, on_progress: OnProgress | None = None, table: Table | Non
     """Read or generate the pairs, or take those of a table, and hold out dev and test pairs. No
     held-out source is trained on. UserError if there are no pairs, or if the held-out sizes cannot
     be met."""
-    sources = read_sources(config, table)
+    sources = read_sources(config, table, on_progress)
     source, dev, test = sources.train, sources.dev, sources.test
     rule = HoldOut(config, sources)
     if isinstance(source, Corpus):
@@ -117,6 +118,7 @@ def read(config: Data, on_progress: OnProgress | None = None, table: Table | Non
     unusable += several_labels_of(result.left_out)
     left_out = result.left_out.summary() + (source.remarks if isinstance(source, Corpus) else ())
     left_out += result.invisible.summary()
+    left_out += _long_words(source.pairs) if isinstance(source, Corpus) else ()
     for corpus in (dev, test):
         left_out += corpus.summary() if corpus else ()
         if corpus is not None:
@@ -152,6 +154,21 @@ def _unreadable(num_pairs: int, left_out: LeftOut) -> tuple[str, ...]:
     return (
         f"only {num_pairs:,} of {num_pairs + num_faults:,} lines can be read: "
         f"{left_out.summary()[0]}; check {' and '.join(options)}",
+    )
+
+
+def _long_words(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """Return a sentence if pairs have words from which nothing is learned."""
+    lines = LineNumbers()
+    for pair in pairs:
+        if long_words(pair.source) or long_words(pair.target):
+            lines.add(pair.line)
+    if not lines.count:
+        return ()
+    have = "pair has" if lines.count == 1 else "pairs have"
+    return (
+        f"{lines.count:,} {have} text of more than {LONG_WORD:,} characters without a space "
+        f"({lines}), such as base64 or packed code: no vocabulary is learned from it",
     )
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+import threading
+import time
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -437,3 +440,25 @@ def test_a_text_is_split_once_however_many_words_are_unknown(monkeypatch):
     )
     tokenizer.encode_batch([" ".join("cdefg"), "a b"])
     assert calls == ["c d e f g"]
+
+
+@pytest.mark.parametrize("kind", ["words", "spaces", "characters", "bpe", "unigram"])
+def test_nothing_is_learned_from_very_long_words(kind: TokenizerKind) -> None:
+    texts = [f"the cat {number} walks" for number in range(60)]
+    packed = f"the {'Q7z/' * 500_000} end"
+    vocabulary = Tokenizer.train([*texts, packed], TokenizerSettings(kind=kind)).vocabulary
+    assert not any("Q" in piece for piece in vocabulary)
+    assert any("c" in piece for piece in vocabulary)
+    chinese = ["猫坐在垫子上" * 1000]
+    assert len(Tokenizer.train(chinese, TokenizerSettings(kind=kind)).vocabulary) > 4
+
+
+def test_learning_that_is_interrupted_does_not_wait_for_the_library() -> None:
+    """A text that the library needs long for."""
+    draw = random.Random(1)
+    texts = [" ".join("".join(draw.choices("abcdefgh", k=40)) for _ in range(30_000))]
+    threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        Tokenizer.train(texts, TokenizerSettings(kind="unigram"))
+    assert time.monotonic() - begin < 8

@@ -19,20 +19,17 @@ from pathlib import Path
 
 from regard.characters import composed, is_blank_text
 from regard.data.examples import Corpus, Pair, ReadColumns
-from regard.data.files import encodings, formats
+from regard.data.files import formats
 from regard.data.files.decimals import NumberForm, stripped, undecided_mark
 from regard.data.files.first_words import are_marked, split_labels
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import LABEL_NAMES, TEXT_NAMES, names_labels
 from regard.data.files.lines import (
     LEGACY_ENCODING,
-    NUL,
-    TEXT_EXPECTED,
     LeftOut,
     Line,
     LineNumbers,
     LineProblem,
-    check_text,
     counting_marks,
     decoded,
     marks_removed,
@@ -52,14 +49,13 @@ from regard.data.files.tables import (
     suffix_of,
     table_rows,
 )
+from regard.data.labels.folders import OnProgress, read_folders
 from regard.data.several_labels import FASTTEXT
 from regard.errors import UserError
-from regard.files import open_bytes, read_bytes
+from regard.files import open_bytes
 from regard.names import DecimalMark, Fault, SplitName
 
 SPLIT = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
-FILE_MANAGERS = ("thumbs.db", "desktop.ini", "__macosx")
-"""Names of files and folders that file managers add to folders, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +97,10 @@ def split_files(path: Path) -> dict[SplitName, Path]:
 
 
 def read_labelled(
-    path: Path, settings: TableSettings | None = None, known: Set[str] | None = frozenset()
+    path: Path,
+    settings: TableSettings | None = None,
+    known: Set[str] | None = frozenset(),
+    on_progress: OnProgress | None = None,
 ) -> Corpus:
     """Read all examples of a file, or of a folder with one folder for each label.
 
@@ -120,7 +119,7 @@ def read_labelled(
             "table"
         )
     if path.is_dir():
-        corpus = _folders(path)
+        corpus = read_folders(path, on_progress)
         corpus = with_numbers(corpus, path, settings) if known is None else corpus
     else:
         corpus = _file(path, settings, known)
@@ -134,59 +133,7 @@ def read_labelled(
         raise UserError(f"no examples in {path}: {reason}. Expected {expected}")
     return corpus
 
-
-def several_labels_of(left_out: LeftOut) -> tuple[str, ...]:
-    """Return a sentence for each file with lines that have several labels."""
-    return tuple(
-        f"{path} has {lines.count:,} {'line' if lines.count == 1 else 'lines'} with several labels "
-        f"({lines}), but a run learns one label for each text: keep one label in each line"
-        for path, kinds in left_out.places.items()
-        if (lines := kinds.get("several labels")) is not None
-    )
-
-
-def _folders(path: Path) -> Corpus:
-    """Read a folder with one folder for each label and one text in each file. Files that are not
-    text are left out. UserError if they are more than half."""
-    folders = [entry for entry in _entries(path) if entry.is_dir()]
-    files = [file for folder in folders for file in _entries(folder) if file.is_file()]
-    if not files:
-        raise UserError(
-            f"{path} has no folder with files: expected one folder for each label, or files with "
-            "train, dev and test in their names"
-        )
-    texts, errors = list[Pair | LineProblem](), list[UserError]()
-    for file in files:
-        try:
-            texts.append(_whole(file))
-        except UserError as error:
-            errors.append(error)
-    if not errors:
-        return Corpus.of(texts)
-    if 2 * len(errors) > len(files):
-        raise UserError(f"{len(errors)} of {len(files)} files of {path} are not text: {errors[0]}")
-    noun = "file" if len(errors) == 1 else "files"
-    remark = f"left out {len(errors)} {noun} of {path}: {errors[0]}"
-    more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
-    return Corpus.of(texts, (f"{remark}{more}",))
-
-
-def _entries(folder: Path) -> list[Path]:
-    """Return the files and folders of a folder in order, without those of file managers."""
-    entries = (entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    return sorted(entry for entry in entries if entry.name.lower() not in FILE_MANAGERS)
-
-
-def _whole(file: Path) -> Pair | LineProblem:
-    """Return the text of a file with its label. UserError if the file is not text."""
-    content = read_bytes(file)
-    check_text(content, file)
-    text = " ".join(_text(content, file).replace("\ufeff", "").split())
-    if "\0" in text:
-        raise UserError(f"{file} is not text, because it has NUL bytes: {TEXT_EXPECTED}")
-    if is_blank_text(text):
-        return LineProblem(str(file), 1, "blank", text)
-    return Pair(text, composed(file.parent.name), 1, str(file))
+    (LeftOut,)
 
 
 def _file(path: Path, settings: TableSettings, known: Set[str] | None) -> Corpus:
@@ -483,15 +430,3 @@ def _label_first(line: Line, path: Path, is_marked: bool) -> Pair | LineProblem:
     if kind is not None:
         return LineProblem(str(path), line.number, kind, line.text)
     return Pair(text, composed(labels[0]), line.number, str(path))
-
-
-def _text(content: bytes, file: Path) -> str:
-    """Return the text of a file of UTF-8, UTF-16 or UTF-32, otherwise of `LEGACY_ENCODING`."""
-    if NUL in content or content.startswith(tuple(encodings.MARKS)):
-        encoding = encodings.recognise(content, file)
-        if not encoding.is_utf8:
-            return content.decode(encoding.name, "replace")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode(LEGACY_ENCODING)

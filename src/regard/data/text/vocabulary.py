@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 
 import tokenizers
 from tokenizers import models, trainers
@@ -23,11 +23,32 @@ from regard.data.text.segmentation import (
 from regard.data.text.tokenizer_settings import SUBWORD_SIZE, TokenizerSettings
 from regard.errors import UserError
 
+LONG_WORD = 1000
+"""Number of characters above which text of ASCII without a space is data, such as base64 or packed
+code, and nothing is learned from it."""
+LONG_RUN = 50_000
+"""The same number for other scripts, of which some have no spaces."""
+
+
+def long_words(text: str) -> list[str]:
+    """Return the parts of a text without a space from which no vocabulary is learned."""
+    if len(text) <= LONG_WORD:
+        return []
+    words = text.split()
+    return [word for word in words if len(word) > (LONG_WORD if word.isascii() else LONG_RUN)]
+
+
+def _without_long_words(text: str) -> str:
+    """Return a text without its long words."""
+    words = {*long_words(text)}
+    return " ".join(word for word in text.split() if word not in words) if words else text
+
 
 def learned(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
     """Return the library's model with a vocabulary learned from texts, or with the given
     vocabulary. UserError if `size` is too small for the characters of subwords, or if a given
     vocabulary is not a list of distinct pieces."""
+    texts = map(_without_long_words, texts)
     match settings.kind:
         case "bpe":
             return _bpe(texts, settings)
@@ -110,8 +131,8 @@ def _unigram(texts: Iterable[str], settings: TokenizerSettings) -> models.Model:
 
 def _learn(engine: tokenizers.Tokenizer, texts: Iterable[str], trainer: trainers.Trainer) -> None:
     """Learn a vocabulary. The library reads texts in threads that do not receive Ctrl-C, so the
-    main thread waits here."""
-    interrupted = threading.Event()
+    main thread waits here, and does not wait for the library once it is interrupted."""
+    interrupted, result = threading.Event(), Future[None]()
 
     def until_interrupted() -> Iterator[str]:
         for text in texts:
@@ -119,14 +140,20 @@ def _learn(engine: tokenizers.Tokenizer, texts: Iterable[str], trainer: trainers
                 raise KeyboardInterrupt
             yield text
 
-    with ThreadPoolExecutor(1) as pool:
+    def learn() -> None:
         try:
-            learning = pool.submit(engine.train_from_iterator, until_interrupted(), trainer)
-            while not wait([learning], timeout=0.2).done:
-                pass
-        finally:
-            interrupted.set()
-    learning.result()
+            engine.train_from_iterator(until_interrupted(), trainer)
+            result.set_result(None)
+        except BaseException as error:  # noqa: BLE001 (raised again by the thread that waits)
+            result.set_exception(error)
+
+    threading.Thread(target=learn, daemon=True).start()
+    try:
+        while not wait([result], timeout=0.2).done:
+            pass
+    finally:
+        interrupted.set()
+    result.result()
 
 
 def _fitting(texts: Iterable[str], size: int, settings: TokenizerSettings) -> Iterator[str]:

@@ -1,0 +1,129 @@
+"""Folders of labelled texts: one folder for each label, one text in each file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from regard.characters import composed, is_blank_text
+from regard.data.examples import Corpus, Pair
+from regard.data.files import encodings
+from regard.data.files.lines import LEGACY_ENCODING, NUL, TEXT_EXPECTED, LineProblem, check_text
+from regard.errors import UserError
+from regard.files import read_bytes
+
+OnProgress = Callable[[str, int, int | None], None]
+"""Callback with a label, the number of files that are read, and the number of all files."""
+FILE_MANAGERS = ("thumbs.db", "desktop.ini", "__macosx")
+"""Names of files and folders that file managers add to folders, in lower case."""
+SYSTEM_NAMES = "bin boot dev etc lib lib64 opt proc root run sbin srv sys tmp usr var"
+SYSTEM = frozenset(SYSTEM_NAMES.split())
+"""Names of the folders of an operating system, below its root."""
+MAX_BYTES = 1 << 31
+"""Largest number of bytes of all files, which are held in memory."""
+MAX_FILES = 5_000_000
+"""Largest number of files."""
+NUM_ERRORS = 50
+"""Number of files that are no texts after which reading stops, if they are more than the texts."""
+EVERY = 500
+"""Number of files between calls of the callback."""
+
+
+def read_folders(path: Path, on_progress: OnProgress | None = None) -> Corpus:
+    """Read a folder with one folder for each label and one text in each file. Files that are not
+    text are left out. UserError if they are more than half, for a folder of the operating system,
+    and for more than `MAX_FILES` files or `MAX_BYTES` bytes."""
+    check_no_system(path)
+    files = _files(path)
+    if not files:
+        raise UserError(
+            f"{path} has no folder with files: expected one folder for each label, or files with "
+            "train, dev and test in their names"
+        )
+    texts, errors = list[Pair | LineProblem](), list[UserError]()
+    for number, file in enumerate(files, start=1):
+        try:
+            texts.append(_whole(file))
+        except UserError as error:
+            errors.append(error)
+        is_end = number == len(files)
+        if len(errors) > len(texts) and (is_end or len(errors) >= NUM_ERRORS):
+            of = "" if is_end else "the first "
+            raise UserError(
+                f"{len(errors)} of {of}{number} files of {path} are not text: {errors[0]}"
+            )
+        if on_progress and number % EVERY == 0:
+            on_progress("reading files", number, len(files))
+    if not errors:
+        return Corpus.of(texts)
+    noun = "file" if len(errors) == 1 else "files"
+    remark = f"left out {len(errors)} {noun} of {path}: {errors[0]}"
+    more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return Corpus.of(texts, (f"{remark}{more}",))
+
+
+def check_no_system(path: Path) -> None:
+    """Raise a UserError for the root of the file system, a folder of the operating system below it,
+    and the folder of the user."""
+    own = path.resolve()
+    root = Path(own.anchor)
+    if own in (root, Path.home()) or (own.parent == root and own.name in SYSTEM):
+        raise UserError(
+            f"{path} is a folder of the system or of a user, not of labelled texts: expected one "
+            "folder for each label, with a text in each file; name the folder of the data"
+        )
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files in the folders of a folder, in order. UserError for too many, and if a
+    folder cannot be read."""
+    files, size = list[Path](), 0
+    try:
+        for folder in (entry for entry in _entries(path) if entry.is_dir()):
+            for entry in _entries(folder):
+                if not entry.is_file():
+                    continue
+                files.append(Path(entry.path))
+                size += entry.stat().st_size
+                if len(files) > MAX_FILES or size > MAX_BYTES:
+                    raise UserError(
+                        f"{path} has more than {MAX_FILES:,} files or {MAX_BYTES >> 20:,} MiB of "
+                        "texts: expected one folder for each label, with a text in each file; "
+                        "put larger data into a table of text TAB label"
+                    )
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename}: {error.strerror}") from error
+    return files
+
+
+def _entries(folder: str | Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
+    """Return the files and folders of a folder in order, without those of file managers."""
+    with os.scandir(folder) as entries:
+        named = [entry for entry in entries if not entry.name.startswith(".")]
+    named = [entry for entry in named if entry.name.lower() not in FILE_MANAGERS]
+    return sorted(named, key=lambda entry: entry.name)
+
+
+def _whole(file: Path) -> Pair | LineProblem:
+    """Return the text of a file with its label. UserError if the file is not text."""
+    content = read_bytes(file)
+    check_text(content, file)
+    text = " ".join(_text(content, file).replace("\ufeff", "").split())
+    if "\0" in text:
+        raise UserError(f"{file} is not text, because it has NUL bytes: {TEXT_EXPECTED}")
+    if is_blank_text(text):
+        return LineProblem(str(file), 1, "blank", text)
+    return Pair(text, composed(file.parent.name), 1, str(file))
+
+
+def _text(content: bytes, file: Path) -> str:
+    """Return the text of a file of UTF-8, UTF-16 or UTF-32, otherwise of `LEGACY_ENCODING`."""
+    if NUL in content or content.startswith(tuple(encodings.MARKS)):
+        encoding = encodings.recognise(content, file)
+        if not encoding.is_utf8:
+            return content.decode(encoding.name, "replace")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode(LEGACY_ENCODING)
