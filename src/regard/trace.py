@@ -198,8 +198,9 @@ class BeamLattice:
 class Trace:
     """Attention of one output, the probabilities of its steps, and the hypotheses of the beam.
 
-    `score` is the score that the search ranked the output by. ValueError if the size of a map
-    differs from the number of pieces on an axis."""
+    `score` is the score that the search ranked the output by. `is_cut` is true if the search
+    reached the maximum length before the end token. ValueError if the size of a map differs from
+    the number of pieces on an axis."""
 
     source: TokenSequence
     target: TokenSequence
@@ -207,6 +208,7 @@ class Trace:
     steps: tuple[Step, ...] = ()
     score: float = 0.0
     lattice: BeamLattice | None = None
+    is_cut: bool = False
 
     def __post_init__(self) -> None:
         for attention in self.attention:
@@ -361,6 +363,7 @@ def _read(text: str, arrays: Mapping[str, np.ndarray]) -> Trace:
             steps=tuple(map(_step, record["steps"])),
             score=_number(record["score"]),
             lattice=_lattice(record["lattice"]) if record["lattice"] else None,
+            is_cut=record.get("is_cut", False) is True,  # files of older versions have none
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(

@@ -33,7 +33,8 @@ def test_circular_links_and_invalid_names_do_not_stop_other_captions(capsys, run
     odd.write_bytes(good.read_bytes())
     loop.symlink_to(loop)
     status, out, err = regard(capsys, "caption", run, loop, odd, good, "-o", tmp_path / "out")
-    assert (status, out, err.count("\n")) == (1, "", 2)
+    assert (status, out, err.count("\n")) == (1, "", 3)
+    assert err.splitlines()[2].startswith("1 output was cut at the maximum length (")
     assert "self.jpg" in err
     assert "is not UTF-8: rename the file" in err
     assert (tmp_path / "out").read_text().startswith(f"{good}\t")
@@ -85,13 +86,14 @@ def test_the_images_of_a_folder_are_captioned_in_order(run, tmp_path, capsys):
     (tmp_path / "captions.csv").write_text("file,caption\n")
     (tmp_path / "folder.png").mkdir()
     status, out, err = regard(capsys, "caption", run, tmp_path)
-    assert (status, err) == (0, "")
+    assert status == 0
+    assert err.startswith(f"3 outputs were cut at the maximum length ({tmp_path / 'a.jpg'}, ")
     names = [line.partition("\t")[0] for line in out.splitlines()]
     assert names == [str(tmp_path / name) for name in ("a.jpg", "b.png", "c.PNG")]
     for name in ("d.png", "e.png"):
         (tmp_path / name).write_text("no image")
     status, again, err = regard(capsys, "caption", run, tmp_path)
-    assert (status, again, err.count("\n")) == (1, out, 1)
+    assert (status, again, err.count("\n")) == (1, out, 2)
     assert err.startswith(f"left out 2 images: cannot read the image {tmp_path / 'd.png'}: ")
     status, _, err = regard(capsys, "caption", run, tmp_path / "folder.png")
     assert (status, "has no images: expected files such as .jpg" in err) == (1, True)
@@ -116,7 +118,7 @@ def test_images_are_captioned_in_order(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(captioner, "IMAGES_AT_A_TIME", 4)
     status, out, err = regard(capsys, "caption", run, *images)
     assert (status, out) == (1, "".join(alone))
-    assert ("gone.png" in err, err.count("\n")) == (True, 1)
+    assert ("gone.png" in err, err.count("\n")) == (True, 2)
     assert sizes == [3, 3]
 
 

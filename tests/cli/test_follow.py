@@ -59,7 +59,9 @@ def test_each_line_of_a_pipe_is_answered_at_once(run):
     assert program.read() == first
     program.read()
     output, errors = program.process.communicate(timeout=SECONDS)
-    assert (output, errors, program.process.returncode) == (b"", b"", 0)
+    assert (output, program.process.returncode) == (b"", 0)
+    assert errors.startswith(b"3 outputs were cut at the maximum length (lines 1, 2, 3): ")
+    assert errors.count(b"\n") == 1
 
 
 def test_follow_answers_one_line_with_one_line(run):
@@ -68,6 +70,7 @@ def test_follow_answers_one_line_with_one_line(run):
     first = program.read()
     program.write("a b c d e f\n")
     assert program.read() == "\n"
+    assert "1 output was cut at the maximum length (line 1)" in program.read("stderr")
     assert "1 line of more than 4 tokens (line 2)" in program.read("stderr")
     program.write("\n")
     assert program.read() == "\n"
@@ -108,7 +111,7 @@ def test_lines_of_mostly_unknown_words_are_reported(run, tmp_path, capsys):
     lines = tmp_path / "lines.txt"
     lines.write_text("a b c\nHello b xyz\na Hello\n")
     assert main.run(["translate", str(run), str(lines)]) == 0
-    assert capsys.readouterr().err == (
+    assert capsys.readouterr().err.startswith(
         '1 line has mostly unknown words (line 2): the vocabulary lacks "Hello", "xyz"\n'
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
-from regard.cli.lines import check_different, chunks, opened
+from regard.cli.lines import check_different, chunks, opened, warn_of_cut
 from regard.cli.options import Device, check_task
 from regard.cli.output import warn
 from regard.cli.progress import OnFinished, counting_outputs
@@ -146,6 +146,7 @@ class Captioning:
                 )
                 for (name, _), caption in zip(contents, captions, strict=True):
                     for hypothesis in (caption, *caption.alternatives):
+                        faults.cut += [name] * hypothesis.is_cut
                         score = f"\t{hypothesis.score:.4f}" if options.nbest > 1 else ""
                         print(f"{name}{score}\t{hypothesis.text}", file=output)
                     if traces is not None and caption.trace is not None:
@@ -181,6 +182,8 @@ class CaptionFaults:
     of_folders: list[str] = field(default_factory=list)
     """Messages about images of folders."""
     num_unread: int = 0
+    cut: list[str] = field(default_factory=list)
+    """Images of captions that were cut at the maximum length, once for each caption."""
 
     def add(self, message: str, *, is_named: bool) -> None:
         """Add an image, which the user named, or which is from a folder."""
@@ -191,12 +194,16 @@ class CaptionFaults:
         """Report the images: those of folders in one line."""
         for message in self.messages:
             warn(message)
-        if not self.of_folders:
-            return
-        number = len(self.of_folders)
-        more = f" and {number - SHOWN} more" if number > SHOWN else ""
-        noun = "1 image" if number == 1 else f"{number} images"
-        warn(f"left out {noun}: {'; '.join(self.of_folders[:SHOWN])}{more}")
+        if number := len(self.of_folders):
+            noun = "1 image" if number == 1 else f"{number} images"
+            warn(f"left out {noun}: {_some(self.of_folders, '; ')}")
+        warn_of_cut(len(self.cut), _some(list(dict.fromkeys(map(shorten_name, self.cut))), ", "))
+
+
+def _some(texts: Sequence[str], separator: str) -> str:
+    """Return the first few texts, and the number of the others."""
+    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+    return separator.join(texts[:SHOWN]) + more
 
 
 def _read(

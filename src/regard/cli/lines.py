@@ -159,6 +159,16 @@ def warn_of_refused(lines: Sequence[int], longest: int, outcome: str) -> None:
         )
 
 
+def warn_of_cut(number: int, places: str) -> None:
+    """Warn of a number of outputs that were cut at the maximum length, with their places."""
+    if number:
+        was = "was" if number == 1 else "were"
+        warn(
+            f"{counted(number, 'output')} {was} cut at the maximum length ({places}): raise "
+            "--max-length, or train the run longer if words are repeated"
+        )
+
+
 @dataclass
 class UnknownWords:
     """Lines (counted from 1) of which most words are unknown to the model, and these words."""

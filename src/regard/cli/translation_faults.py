@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from regard.cli.lines import (
     MOSTLY,
+    warn_of_cut,
     warn_of_long,
     warn_of_refused,
 )
 from regard.cli.source_faults import SourceFaults
+from regard.data.files.lines import numbers_of
 
 if TYPE_CHECKING:
     from regard.data.files.source_table import SourceTable
@@ -26,6 +28,8 @@ class TranslationFaults(SourceFaults):
     they can be merged with those of other parts."""
 
     refused: list[int] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)
+    """Lines of outputs that were cut at the maximum length, once for each output."""
 
     def add(self, number: int, translation: GeneratedText, translator: TranslationModel) -> None:
         """Add the line with this number, from 1, if its translation reports a fault."""
@@ -33,6 +37,8 @@ class TranslationFaults(SourceFaults):
             self.refused.append(number)
             self.num_refused += 1
             return
+        outputs = translation, *translation.alternatives
+        self.cut += [number] * sum(output.is_cut for output in outputs)
         if translation.is_long:
             self.long.append(number)
         if translation.unknown > MOSTLY:
@@ -55,7 +61,9 @@ class TranslationFaults(SourceFaults):
             f"no output ({limit.field}); split the lines into sentences, or {limit.remedy}",
         )
         self.unknown.warn()
+        warn_of_cut(len(self.cut), numbers_of(list(dict.fromkeys(self.cut))))
 
     def clear(self) -> None:
         super().clear()
         self.refused.clear()
+        self.cut.clear()

@@ -59,8 +59,9 @@ TRACE = {
         "steps": {"type": "array", "items": {"type": "object"}},
         "score": {"type": ["number", "null"]},
         "lattice": {"type": ["object", "null"]},
+        "is_cut": {"type": "boolean"},
     },
-    "required": ["format", "source", "target", "attention", "steps", "score", "lattice"],
+    "required": ["format", "source", "target", "attention", "steps", "score", "lattice", "is_cut"],
 }
 ERRORS = {
     400: "The request or its body is malformed, or the header Host is not a name of this service.",

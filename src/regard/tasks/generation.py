@@ -46,6 +46,7 @@ class GeneratedText:
     `alternatives` are the next best hypotheses, best first. `is_long` is true if the source has
     more tokens than any in training (`data.max_length`). `is_refused` is true if it has more than
     are decoded (`search.max_source`, or the model's learned positions): the text is empty then.
+    `is_cut` is true if the output reached the maximum length before its end token.
     Results with equal texts and scores are equal."""
 
     source: str
@@ -54,6 +55,7 @@ class GeneratedText:
     alternatives: tuple[GeneratedText, ...] = ()
     is_long: bool = False
     is_refused: bool = False
+    is_cut: bool = field(default=False, compare=False)
     unknown: float = field(default=0.0, compare=False)
     """Share of unknown words, or of unknown tokens, in the source."""
     lazy_trace: LazyTrace | None = field(default=None, repr=False, compare=False)
@@ -100,6 +102,7 @@ class GeneratedText:
             f"{number} alternative{'s' * (number > 1)}": number,
             "longer than all sources in training": self.is_long,
             "too long: not decoded": self.is_refused,
+            "cut at the maximum length": self.is_cut,
             f"{100 * self.unknown:.0f}% of the source unknown": self.unknown,
         }
         return [note for note, applies in notes.items() if applies]
@@ -112,6 +115,8 @@ class SearchResult:
     hypotheses: list[Hypothesis]
     encoder: tuple[HypothesisAttention, ...]
     lattice: Callable[[], Lattice] | None = None
+    has_end: bool = True
+    """Whether outputs end with the end token."""
 
 
 class NotFiniteError(UserError):
@@ -155,14 +160,20 @@ class Searcher:
             with _finite():
                 best = greedy_search(decoder, memories, limits, penalty, need_weights=attention)
             both = zip(best, encoder, strict=True)
-            return [SearchResult([hypothesis], maps) for hypothesis, maps in both]
+            has_end = limits.end is not None
+            return [SearchResult([hypothesis], maps, has_end=has_end) for hypothesis, maps in both]
         settings = BeamSettings(
             search.beam, num_best, penalty, search.coverage_penalty, search.early_stopping
         )
         with _finite():
             result = beam_search(decoder, memories, limits, settings, need_weights=attention)
         return [
-            SearchResult(hypotheses, encoder[number], partial(result.lattice, number))
+            SearchResult(
+                hypotheses,
+                encoder[number],
+                partial(result.lattice, number),
+                limits.end is not None,
+            )
             for number, hypotheses in enumerate(result)
         ]
 
@@ -202,6 +213,7 @@ def generated_texts(
             result.encoder + hypothesis.attention,
             hypothesis.score,
             result.lattice,
+            is_cut=result.has_end and not hypothesis.finished,
         )
         for (text, content), result in zip(sources, results, strict=True)
         for hypothesis in result.hypotheses
@@ -211,6 +223,7 @@ def generated_texts(
             output.text,
             text_of(output, lazy_trace),
             output.score,
+            is_cut=output.is_cut,
             lazy_trace=lazy_trace if attention else None,
         )
         for output, lazy_trace in zip(outputs, tracer.searched(outputs), strict=True)

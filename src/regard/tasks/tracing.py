@@ -92,6 +92,8 @@ class Output:
     score: float = math.nan
     lattice: Callable[[], Lattice] | None = None
     target_text: str | None = None
+    is_cut: bool = False
+    """Whether a search reached the maximum length before the end token."""
 
 
 @runtime_checkable
@@ -101,6 +103,10 @@ class TraceParts(Protocol):
     @property
     def score(self) -> float:
         """Score of the output."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the output reached the maximum length before its end token."""
 
     @property
     def copies(self) -> bool:
@@ -136,9 +142,10 @@ class LazyTrace:
     def __init__(self, parts: TraceParts) -> None:
         self._parts = parts
         self.score = parts.score
+        self.is_cut = parts.is_cut
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("maps", "source", "target", "figure", "full", "score")
+        names = ("maps", "source", "target", "figure", "full", "score", "is_cut")
         return {name: getattr(self, name) for name in names}
 
     @cached_property
@@ -161,7 +168,7 @@ class LazyTrace:
         """Trace without beam. Only the traces of a model that copies have steps, because figures
         mark copied words. Otherwise the decoder does not run."""
         steps = self._parts.steps() if self._parts.copies else ()
-        return Trace(self.source, self.target, self.maps, steps, self.score)
+        return Trace(self.source, self.target, self.maps, steps, self.score, is_cut=self.is_cut)
 
     def image(self) -> np.ndarray | None:
         """Return the image of the source, read again from its file; None for a text, and in a
@@ -302,6 +309,10 @@ class _Parts:
     @property
     def score(self) -> float:
         return self.output.score
+
+    @property
+    def is_cut(self) -> bool:
+        return self.output.is_cut
 
     @property
     def copies(self) -> bool:

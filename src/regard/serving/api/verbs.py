@@ -31,6 +31,10 @@ IS_LONG: Schema = {
     "type": "boolean",
     "description": "Whether the source is longer than data.max_length of the training.",
 }
+IS_CUT: Schema = {
+    "type": "boolean",
+    "description": "Whether the output reached the maximum length before its end token.",
+}
 UNKNOWN: Schema = {
     "type": "number",
     "minimum": 0,
@@ -122,11 +126,12 @@ TEXT_RESULT = {
         "description": "Further outputs, best first, if the request has nbest above 1.",
         "items": {
             "type": "object",
-            "properties": {"text": {"type": "string"}, "score": SCORE},
-            "required": ["text", "score"],
+            "properties": {"text": {"type": "string"}, "score": SCORE, "is_cut": IS_CUT},
+            "required": ["text", "score", "is_cut"],
             "additionalProperties": False,
         },
     },
+    "is_cut": IS_CUT,
 }
 VERBS = {
     verb.name: verb

@@ -199,9 +199,14 @@ def _texts(generated: GeneratedText) -> dict[str, Any]:
         "text": generated.text,
         "score": _number(generated.score),
         "alternatives": [
-            {"text": alternative.text, "score": _number(alternative.score)}
+            {
+                "text": alternative.text,
+                "score": _number(alternative.score),
+                "is_cut": alternative.is_cut,
+            }
             for alternative in generated.alternatives
         ],
+        "is_cut": generated.is_cut,
     }
 
 

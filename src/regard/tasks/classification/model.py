@@ -117,6 +117,10 @@ class _Parts:
         return math.log(probability) if probability else -math.inf
 
     @property
+    def is_cut(self) -> bool:
+        return False
+
+    @property
     def copies(self) -> bool:
         return False
 
