@@ -133,7 +133,15 @@ def read_labelled(
         raise UserError(f"no examples in {path}: {reason}. Expected {expected}")
     return corpus
 
-    (LeftOut,)
+
+def several_labels_of(left_out: LeftOut) -> tuple[str, ...]:
+    """Return a sentence for each file with lines that have several labels."""
+    return tuple(
+        f"{path} has {lines.count:,} {'line' if lines.count == 1 else 'lines'} with several labels "
+        f"({lines}), but a run learns one label for each text: keep one label in each line"
+        for path, kinds in left_out.places.items()
+        if (lines := kinds.get("several labels")) is not None
+    )
 
 
 def _file(path: Path, settings: TableSettings, known: Set[str] | None) -> Corpus:
