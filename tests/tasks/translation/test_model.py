@@ -208,10 +208,12 @@ def test_long_pairs_are_scored_in_small_batches(translator, few_at_a_time, monke
 
 
 def test_blank_pairs_have_no_score(translator):
+    assert all(math.isnan(each.score) for each in translator.score([("a", ""), ("a", " \t\u200b")]))
     blank, empty, found = translator.score([("", "a"), ("a", ""), ("a", "b")])
     assert math.isnan(blank.score)
     assert blank.trace is None
-    assert len(empty.trace.steps) == 1  # the end
+    assert math.isnan(empty.score)
+    assert empty.trace is None
     assert len(found.trace.steps) == 2
     data = replace(translator.experiment.data, source_end=False, target_end=False)
     endless = TranslationModel(

@@ -89,7 +89,7 @@ class Score:
         scored = self.model.score(items, attention=settings.attention)
         limit = self.model.scored_limit
         return [
-            _too_long(limit)
+            _too_long(limit, "on a side of the pair ")
             if target.is_refused
             else _json(
                 {"score": _number(target.score)},
@@ -225,10 +225,11 @@ def _json(fields: Mapping[str, Any], trace: LazyTrace | None, max_numbers: int) 
     return f'{text[:-1]}, "trace": {trace.full.to_json()}}}'
 
 
-def _too_long(limit: LengthLimit) -> RequestError:
+def _too_long(limit: LengthLimit, place: str = "") -> RequestError:
     return RequestError(
         422,
-        f"more tokens than the model reads ({limit.field} is {limit.tokens}): split the text",
+        f"more tokens {place}than the model reads ({limit.field}: {limit.tokens:,}): split the "
+        "text",
     )
 
 

@@ -10,6 +10,7 @@ from regard.config import DataConfig, ModelConfig, SearchConfig
 MAX_SOURCE = "search.max_source"
 MAX_SCORED = 5000
 """Largest number of tokens on a side that is scored, unless `search.max_source` sets another."""
+SCORE_LIMIT = "the limit of scores"
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,17 @@ def limit_of_sources(
 
 def limit_of_scored(search: SearchConfig, models: Iterable[ModelConfig]) -> LengthLimit:
     """Return the limit of sources and targets that are scored by these models."""
-    return _limit(search.max_source or MAX_SCORED, models)
+    name = SCORE_LIMIT if search.max_source is None else MAX_SOURCE
+    return _limit(search.max_source or MAX_SCORED, models, name)
 
 
-def _limit(tokens: int, models: Iterable[ModelConfig]) -> LengthLimit:
+def _limit(tokens: int, models: Iterable[ModelConfig], name: str = MAX_SOURCE) -> LengthLimit:
     positions = [
         LengthLimit(part.max_sequence, f"model.{name}.max_positions")
         for model in models
         for name, part in model.parts.items()
         if part.max_sequence is not None
     ]
-    shortest = min(positions, key=lambda limit: limit.tokens, default=LengthLimit(tokens))
-    return shortest if shortest.tokens <= tokens else LengthLimit(tokens)
+    default = LengthLimit(tokens, name)
+    shortest = min(positions, key=lambda limit: limit.tokens, default=default)
+    return shortest if shortest.tokens <= tokens else default

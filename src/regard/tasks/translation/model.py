@@ -247,20 +247,19 @@ class TranslationModel:
 
         Pairs are scored in batches of similar lengths. `attention=False` omits the maps from the
         traces: that is faster and allows far longer texts. The score is NaN, and there is no trace,
-        if the source is blank or the target has no tokens, and if a side has more tokens than the
-        `scored_limit`. Then `is_refused` is true too. SourceError as in `translate`."""
+        if a side is blank, and if a side has more tokens than the `scored_limit`. Then `is_refused`
+        is true too. SourceError as in `translate`."""
         pairs = check_pairs(pairs)
         self.source_form.check("pairs", [source for source, _ in pairs])
-        texts = ["" if is_blank_text(target) else target for _, target in pairs]
         sources = self._encoder.sources([source for source, _ in pairs])
-        targets = self._encoder.targets(texts, sources)
+        targets = self._encoder.targets([target for _, target in pairs], sources)
         longest = self.scored_limit.tokens
         lengths = [max(map(len, sides)) for sides in zip(sources, targets, strict=True)]
         results = [
             GeneratedText(*pair, math.nan, is_refused=length > longest)
             for pair, length in zip(pairs, lengths, strict=True)
         ]
-        filled = [n for n, (text, _) in enumerate(pairs) if not is_blank_text(text) and targets[n]]
+        filled = [n for n, pair in enumerate(pairs) if not any(map(is_blank_text, pair))]
         filled = [number for number in filled if not results[number].is_refused]
         encoded = self._encoder.pairs(
             [sources[number] for number in filled], [targets[number] for number in filled]
@@ -269,7 +268,7 @@ class TranslationModel:
         for batch in batches.in_order():
             places = [filled[index] for index in batch.indices]
             outputs = [
-                Output(pairs[place][0], sources[place], targets[place], target_text=texts[place])
+                Output(pairs[place][0], sources[place], targets[place], target_text=pairs[place][1])
                 for place in places
             ]
             traces = self._tracer.forced(outputs, attention=attention)
