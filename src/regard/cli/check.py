@@ -21,7 +21,7 @@ from regard.config.checks import Count, Length
 from regard.config.corpora import is_pattern
 from regard.errors import UserError
 from regard.files import check_input, exists
-from regard.names import FORMAT, DecimalMark, TaskName, TokenizerKind
+from regard.names import FORMAT, DecimalMark, TargetKind, TaskName, TokenizerKind
 
 if TYPE_CHECKING:
     from regard.data.examples import Corpus
@@ -52,6 +52,8 @@ class Options:
     of --data.mix in training."""
     task: TaskName | None = None
     """Task of the data (default: recognised)."""
+    target: TargetKind | None = None
+    """Kind of the targets of the classification task (default: recognised)."""
     source_column: str | None = None
     """Source column, by name or by number from 1 (default: recognised)."""
     target_column: str | None = None
@@ -171,6 +173,7 @@ def _experiment(options: Options, several: DataConfig | None) -> Experiment | No
         return None
     typed = {
         "--data.task": options.task if several is None else "translate",
+        "--data.target": options.target,
         "--data.source-column": options.source_column,
         "--data.target-column": options.target_column,
         "--data.decimal-mark": options.decimal_mark,

@@ -26,7 +26,7 @@ from regard.data.files.named_rows import SUFFIXES
 from regard.data.files.tables import TableSettings, suffix_of
 from regard.errors import UsageError, UserError
 from regard.files import check_input, check_name, exists, shorten_name
-from regard.names import DecimalMark, TaskName
+from regard.names import DecimalMark, TargetKind, TaskName
 from regard.runs.folder import RunFolder
 from regard.runs.table_settings import (
     experiment_on_file,
@@ -194,6 +194,9 @@ def _table_settings(arguments: Sequence[str], data: Data | None = None) -> Table
     for side in ("source", "target"):
         if values := _all_values(arguments, f"--data.{side}-column"):
             changed[f"{side}_columns"] = values
+    kind = option_values(arguments, "--data.target").get("--data.target")
+    if kind in get_args(TargetKind):
+        changed["target"] = kind
     if features := _all_values(arguments, "--data.feature-columns"):
         changed["feature_columns"] = features
     mark = option_values(arguments, "--data.decimal-mark").get("--data.decimal-mark")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 import threading
@@ -17,13 +18,14 @@ from regard.characters import with_escapes
 from regard.config import Data, Experiment
 from regard.data.files.columns import TableFacts
 from regard.data.files.inspection import can_inspect, inspect
+from regard.data.files.objects import NAME as NAME_OF_DATA
 from regard.data.files.objects import Table, table_of
 from regard.data.files.roles import Roles, assign_roles
 from regard.data.files.samples import sample_of
 from regard.data.files.tables import TableSettings, column_number
 from regard.errors import UserError
 from regard.files import check_name
-from regard.names import DecimalMark, TaskName
+from regard.names import DecimalMark, TargetKind, TaskName
 from regard.pipeline import train as training
 from regard.pipeline.diagnosis import diagnose_run
 from regard.pipeline.load import Model, load
@@ -42,6 +44,8 @@ from regard.runs.table_settings import (
 from regard.tasks.arguments import check_path
 from regard.training.log import Reporter
 from regard.viewing.notebook import is_notebook
+
+log = logging.getLogger(__name__)
 
 NAME = "model"
 """Name of a run without a recipe and without a file."""
@@ -149,8 +153,8 @@ def experiment_of(
         names = ("source_column", "target_column")
         numbers = _numbers(table, {f"data.{name}": getattr(section, name) for name in names})
         features = _features(table, getattr(section, "feature_columns", None))
-        mark = getattr(section, "decimal_mark", None)
-        roles = _roles(table, section.task, numbers, features, mark)
+        facts = TableFacts(features, mark=getattr(section, "decimal_mark", None))
+        roles = _roles(table, section.task, numbers, facts)
         columns = _columns(table, roles) if roles.is_recognised else {}
     if roles is not None:
         fields = {name: value for name, value in columns.items() if not _is_set(section, name)}
@@ -176,6 +180,7 @@ def _experiment_on_file(path: Path, settings: Mapping[str, object]) -> Experimen
     inspection = None
     if can_inspect(path):
         inspection = inspect(path, _table_settings(named), _task_of(named))
+        _report(inspection.roles, inspection.lines()[:2], named)
     return experiment_on_file(path, inspection, run_name(path) or NAME)
 
 
@@ -184,7 +189,9 @@ def _experiment_on_table(table: Table, settings: Mapping[str, object]) -> Experi
     named = dict(recipes.flat(dict(settings)))
     numbers = _numbers(table, named)
     features = _features(table, named.get("data.feature_columns"))
-    roles = _roles(table, _task_of(named), numbers, features, _mark(named))
+    facts = TableFacts(features, mark=_mark(named), target=_target_of(named))
+    roles = _roles(table, _task_of(named), numbers, facts)
+    _report(roles, _lines(table, roles), named)
     fields: dict[str, str] = dict(roles.fields)
     if table.names is not None or (roles.source, roles.target) != (0, 1):
         fields |= _columns(table, roles)
@@ -195,13 +202,39 @@ def _roles(
     table: Table,
     task: TaskName | None,
     columns: tuple[int | None, int | None],
-    features: tuple[int, ...],
-    mark: DecimalMark | None = None,
+    facts: TableFacts,
 ) -> Roles:
     """Return the roles of data in memory, from a sample of its rows."""
     sample = sample_of(table.rows)
-    facts = TableFacts(features, sample.num_rows, mark)
+    facts = replace(facts, num_rows=sample.num_rows, categories=table.categories)
     return assign_roles(table.names, sample.rows, task, columns, facts=facts)
+
+
+def _lines(table: Table, roles: Roles) -> list[str]:
+    """Return the lines about the columns of data in memory, as `Inspection.lines` does."""
+    columns = _columns(table, roles)
+    option = f". Otherwise: {roles.alternative}" if roles.alternative else ""
+    doubt = f". Uncertain: {roles.doubt}" if roles.doubt else ""
+    return [
+        f"{NAME_OF_DATA}: {roles.title}, recipe {roles.recipe}{option}",
+        f"columns: {columns['data.source_column']} -> source, {columns['data.target_column']} -> "
+        f"target{doubt}",
+    ]
+
+
+def _report(roles: Roles, lines: Sequence[str], named: Mapping[str, Any]) -> None:
+    """Report the choice of the columns and the task: in the log, and as a warning if it is not
+    certain whether the targets are numbers or labels, and the settings do not say it."""
+    for line in lines:
+        log.info("%s", line)
+    may_be_numbers = roles.alternative or roles.fields.get("data.target") == "number"
+    if not may_be_numbers or "data.target" in named:
+        return
+    text = "; ".join(lines)
+    if roles.alternative:
+        name, _, value = roles.alternative.removeprefix("--").partition(" ")
+        text = text.replace(roles.alternative, f'settings={{"{name}": "{value}"}}')
+    warnings.warn(text, stacklevel=5)  # the caller of `train`
 
 
 def _columns(table: Table, roles: Roles) -> dict[str, str]:
@@ -218,6 +251,12 @@ def _task_of(named: Mapping[str, Any]) -> TaskName | None:
     return cast(TaskName, task) if task in get_args(TaskName) else None
 
 
+def _target_of(named: Mapping[str, Any]) -> TargetKind | None:
+    """Return the kind of the targets in the settings, if there is one."""
+    kind = named.get("data.target")
+    return cast(TargetKind, kind) if kind in get_args(TargetKind) else None
+
+
 def _is_inspected(path: Path, data: Data) -> bool:
     return can_inspect(path) and getattr(data, "target_path", None) is None
 
@@ -232,6 +271,7 @@ def _table_settings(named: Mapping[str, Any]) -> TableSettings:
         name: named.get(f"data.{name}") for name in ("encoding", "delimiter", "header", "sheet")
     }
     columns = {f"{side}_columns": _words(named, side) or None for side in ("source", "target")}
+    values["target"] = _target_of(named)
     columns["feature_columns"] = _names(named.get("data.feature_columns")) or None
     return TableSettings(**values, **columns, decimal_mark=_mark(named))  # type: ignore[arg-type]
 

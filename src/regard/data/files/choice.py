@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 from regard.data.files.associations import predictability, translation_score
-from regard.data.files.columns import FEW_ROWS, Table
+from regard.data.files.columns import FEW_ROWS, MAX_NUMBER_LABELS, WHOLE, Table
 from regard.data.files.header import LABEL_NAMES, TARGET_NAMES, TEXT_NAMES
 
 METADATA_NAMES = ("id", "index", "number", "annotator", "speaker", "author", "user", "split")
@@ -116,6 +116,41 @@ def are_one_to_one(table: Table, source: int, target: int) -> bool:
     return is_repeated and num_sources < MIN_TEXTS_PER_LABEL * table.num_values(target)
 
 
+def are_quantities(table: Table, source: int, target: int) -> bool:
+    """Return whether targets are quantities. Numbers that may be those of classes are, if the words
+    of the source do not predict them, or predict their order better."""
+    if table.target_kind == "number" and table.forms[target].fits:
+        return True
+    if table.is_quantity(target):
+        return True
+    is_named = table.has_classes(target) or table.target is not None
+    has_few = table.num_values(target) <= MAX_NUMBER_LABELS
+    if is_named or has_few or not table.may_be_classes(target):
+        return False
+    texts, numbers = table.cells[source], table.cells[target]
+    as_labels = predictability(texts, numbers, has_numbers=False)
+    as_order = predictability(texts, numbers, has_numbers=True)
+    return as_labels < max(MIN_PREDICTABILITY, as_order - SIMILAR)
+
+
+def names_of_numbers(table: Table, source: int, target: int) -> int | None:
+    """Return the column that has one name for each whole number of the target; None if there is
+    none."""
+    numbers = table.cells[target]
+    if not all(WHOLE.fullmatch(number) for number in numbers if number):
+        return None
+    for column in table.useful:
+        names = table.cells[column]
+        if column in (source, target) or table.kinds[column] not in ("text", "code"):
+            continue
+        pairs = {pair for pair in zip(numbers, names, strict=True) if any(pair)}
+        is_named = all(map(all, pairs)) and not any(WHOLE.fullmatch(name) for _, name in pairs)
+        num_names = len({name for _, name in pairs})
+        if is_named and len(pairs) == num_names == table.num_values(target):
+            return column
+    return None
+
+
 def _predictability(table: Table, source: int, target: int) -> float:
     is_quantity = table.is_quantity(target)
     targets = table.numbers(target) if is_quantity else table.cells[target]
@@ -129,6 +164,7 @@ def is_translation(table: Table) -> bool:
     if table.target is not None:
         return False
     named = [column for column in table.targets if table.name(column) in LABEL_NAMES]
+    named = [column for column in named if table.num_values(column) > 1]
     if not all(map(table.is_quantity, named)):
         return False
     if table.named(TARGET_NAMES) in table.texts and len(table.texts) > 1:

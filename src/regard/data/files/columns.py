@@ -14,10 +14,16 @@ from unicodedata import normalize
 
 from regard.data.files.decimals import NEARLY_ALL as NEARLY_ALL_NUMBERS
 from regard.data.files.decimals import NumberForm, NumberText, is_missing, is_number
-from regard.data.files.header import DATE
+from regard.data.files.header import (
+    CLASS_NAMES,
+    DATE,
+    FEELING_NAMES,
+    QUANTITY_NAMES,
+    has_name_of,
+)
 from regard.data.files.tables import find_column
 from regard.data.several_labels import find_several_labels
-from regard.names import ColumnKind, DecimalMark
+from regard.names import ColumnKind, DecimalMark, TargetKind
 
 FEW_ROWS = 20
 """Number of rows below which kinds of columns and the task are not recognised."""
@@ -35,9 +41,15 @@ MIN_ROWS_PER_LABEL = 10
 """Smallest mean number of rows of a label."""
 MAX_LABELS_LENGTH = 100
 """Largest median number of characters of a cell with several labels."""
+MIN_ROWS_PER_ID = 5
+"""Smallest number of rows of each number that is the number of a class."""
+MIN_REPEATED = 2
+"""Smallest mean number of rows of a label in a column with a usual name of labels."""
 MAX_LABEL_WORDS = 3
 """Largest median number of words of a label."""
 IMAGE = re.compile(r"\.(jpe?g|png|webp|gif|bmp|tiff?)(#\d+)?$", re.IGNORECASE)
+WHOLE = re.compile(r"-?\d{1,15}(\.0)?")
+"""Whole number. Data frames write those of a column with missing values as 3.0."""
 LEADING_ZERO = re.compile(r"0\d")
 """Beginning of an article number, a postal code or another number that is no quantity."""
 ADDRESS = re.compile(r"([a-z][a-z\d+.-]*://|www\.|mailto:)\S+|\S+@\S+\.\w+", re.IGNORECASE)
@@ -58,6 +70,10 @@ class TableFacts:
     """Decimal mark, if the cells do not decide it."""
     usual_mark: DecimalMark = "point"
     """Decimal mark of numbers such as 1,234, if nothing else decides it."""
+    categories: Collection[int] = ()
+    """Columns whose type is that of categories, from 0."""
+    target: TargetKind | None = None
+    """Kind of the targets, if it is set."""
 
 
 class Table:
@@ -73,6 +89,7 @@ class Table:
     ) -> None:
         rows = without_totals(rows)
         facts = facts or TableFacts()
+        self.categories, self.target_kind = facts.categories, facts.target
         self.num_all = facts.num_rows or len(rows)
         self.header = header
         self.num_rows = len(rows)
@@ -120,8 +137,9 @@ class Table:
 
     def _is_useful(self, column: int) -> bool:
         is_set = column in (self.source, self.target)
-        is_small = self.num_rows < FEW_ROWS
-        return is_set or is_small or is_informative(self.cells[column], self.num_all)
+        if is_set or self.num_rows < FEW_ROWS:
+            return True
+        return self.has_classes(column) or is_informative(self.cells[column], self.num_all)
 
     def numbers(self, column: int) -> list[str]:
         """Return the cells of a column of numbers as Python writes numbers, and blank texts for the
@@ -163,8 +181,39 @@ class Table:
         """Return the number of characters in the different cells of a column."""
         return sum(map(len, set(self.cells[column])))
 
+    def has_classes(self, column: int) -> bool:
+        """Return whether a column has the type of categories, or a usual name of labels and values
+        that occur again. A column with such a name may be constant or mostly blank."""
+        name, cells = self.name(column), self._filled(column)
+        is_named = has_name_of(name, CLASS_NAMES) or (
+            has_name_of(name, FEELING_NAMES) and not all(map(is_number, cells))
+        )
+        is_repeated = bool(cells) and MIN_REPEATED * len(set(cells)) <= len(cells)
+        if not is_repeated or not (is_named or column in self.categories):
+            return False
+        is_whole = are_whole(cells)
+        are_words = median(len(cell.split()) for cell in cells) <= MAX_LABEL_WORDS
+        return is_whole or (are_words and not all(map(is_number, cells)))
+
+    def _filled(self, column: int) -> list[str]:
+        """Return the cells of a column without blank ones and marks of missing values."""
+        return [cell for cell in self.cells[column] if not is_missing(cell)]
+
+    def may_be_classes(self, column: int) -> bool:
+        """Return whether a column has whole numbers from 0 or 1 without gaps, each in several rows,
+        and no usual name of a quantity: numbers of classes, unless the texts say otherwise."""
+        counts = Counter(self._filled(column))
+        if has_name_of(self.name(column), QUANTITY_NAMES) or not 1 < len(counts) <= MAX_LABELS:
+            return False
+        if not all(map(WHOLE.fullmatch, counts)) or min(counts.values()) < MIN_ROWS_PER_ID:
+            return False
+        numbers = sorted(int(float(number)) for number in counts)
+        return numbers[0] in (0, 1) and numbers[-1] - numbers[0] + 1 == len(numbers)
+
     def has_labels(self, column: int) -> bool:
-        """Return whether a column has few different values of few words."""
+        """Return whether a column has few different values of few words, or classes."""
+        if self.has_classes(column):
+            return True
         cells = self.cells[column]
         num_values = self.num_values(column)
         is_small = num_values <= min(MAX_LABELS, self.num_rows / MIN_ROWS_PER_LABEL)
@@ -191,13 +240,21 @@ class Table:
         )
 
     def is_quantity(self, column: int) -> bool:
-        """Return whether a column has numbers, with too many different values for labels."""
+        """Return whether a column has numbers, with too many different values for labels, that are
+        no numbers of classes."""
+        if self.has_classes(column) or self.may_be_classes(column):
+            return False
         max_labels = min(MAX_NUMBER_LABELS, self.num_rows / MIN_ROWS_PER_LABEL)
         is_set = column == self.target
         are_quantities = is_set or self.kinds[column] == "number"
         has_many = self.num_values(column) > max_labels
         has_many = has_many and column not in self.with_several_labels
         return has_many and are_quantities and self.forms[column].fits
+
+
+def are_whole(cells: Sequence[str]) -> bool:
+    """Return whether nearly all cells are whole numbers."""
+    return sum(map(bool, map(WHOLE.fullmatch, cells))) >= NEARLY_ALL_NUMBERS * len(cells)
 
 
 def without_totals(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:

@@ -20,6 +20,18 @@ LABEL_NAMES = (
     "label", "labels", "class", "category", "target", "answer", "value", "sentiment", "rating",
     "stars", "score", "tag", "intent", "topic", "polarity", "emotion", "language", "y",
 )
+CLASS_NAMES = (
+    "label", "labels", "class", "classes", "category", "categories", "intent", "intents", "topic",
+    "topics",
+)
+FEELING_NAMES = ("sentiment", "polarity", "emotion")
+QUANTITY_NAMES = (
+    "score", "rating", "stars", "points", "grade", "mark", "rank", "value", "price", "cost",
+    "amount", "salary", "income", "rent", "age", "year", "month", "week", "day", "hour", "minute",
+    "second", "duration", "time", "count", "number", "num", "quantity", "total", "sum", "length",
+    "size", "height", "width", "weight", "depth", "distance", "temperature", "percent", "rate",
+    "votes", "likes", "views", "population", "speed", "level",
+)
 FILE_NAMES = ("file", "image", "filename", "file_name", "path", "picture", "image_name")
 CAPTION_NAMES = ("caption", "text", "sentence", "description", "comment")
 SOURCE_NAMES = ("source", "input", "word", "lemma", "src", "text")
@@ -184,6 +196,13 @@ def named_columns(settings: TableSettings) -> list[str]:
 def is_usual_name(cell: str) -> bool:
     """Return whether a cell is a usual name of a column, apart from an addition in brackets."""
     return re.sub(r"\s*[(\[].*", "", cell).strip().lower() in KNOWN_NAMES
+
+
+def has_name_of(cell: str, names: Sequence[str]) -> bool:
+    """Return whether a word of the name of a column is one of these, or its plural: `label`,
+    `intent_id`, `Class name`."""
+    words = re.findall(r"[^\W_]+", cell.lower())
+    return any(word in names or word.removesuffix("s") in names for word in words)
 
 
 def names_labels(label: str, labels: Sequence[str], known: Set[str] | None) -> bool:

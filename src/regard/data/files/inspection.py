@@ -81,8 +81,8 @@ class Inspection:
         title = f"{self._title(predicted)}, recipe {recipe or roles.recipe}"
         first = f"{name}: {self.form.title}{head}; {title}"
         if recipe is None:
-            change = {"translate": "classify"}.get(roles.task, "translate")
-            first += f". Otherwise: --data.task {change}"
+            task = {"translate": "classify"}.get(roles.task, "translate")
+            first += f". Otherwise: {roles.alternative or f'--data.task {task}'}"
         lines = [first, self._roles_line(), *([self.titles] if self.titles else [])]
         encoding = self.form.encoding
         if not encoding.is_certain:
@@ -227,6 +227,7 @@ def _inspect(
         sample.num_rows - is_header,
         settings.decimal_mark,
         form.usual_mark,
+        target=settings.target,
     )
     roles = assign_roles(header, body, task, columns, facts=facts)
     if header is None and roles.task == "classify" and _names_labels(rows, roles, settings):

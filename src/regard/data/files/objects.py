@@ -27,6 +27,8 @@ from regard.names import DecimalMark, Fault
 
 NAME = "the data"
 """Name of data in memory, in messages."""
+CATEGORIES = ("category", "Categorical", "Enum", "ClassLabel")
+"""Types of categories in pandas, polars and datasets."""
 EXPECTED = (
     "expected a pandas or polars data frame, a datasets.Dataset, a list of (source, target) pairs "
     "or a list of dictionaries"
@@ -40,6 +42,8 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     names: tuple[str, ...] | None = None
     """Names of the columns; None for pairs, and for data frames whose columns have numbers."""
+    categories: tuple[int, ...] = ()
+    """Columns whose type is that of categories, from 0."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,9 @@ def table_of(data: object) -> Table:
         # A data frame made without names numbers its columns.
         is_named = any(not isinstance(name, int) for name in listed)
         return Table(
-            tuple(zip(*columns, strict=True)), tuple(map(str, listed)) if is_named else None
+            tuple(zip(*columns, strict=True)),
+            tuple(map(str, listed)) if is_named else None,
+            _categories(data, listed),
         )
     if not isinstance(data, Iterable):
         raise _wrong_type(data)
@@ -93,6 +99,19 @@ def table_of(data: object) -> Table:
         if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
             raise TypeError(f"data[{number}] is {repr(row)[:60]}: {EXPECTED}")
     return Table(tuple((_cell(source), _cell(target)) for source, target in rows))
+
+
+def _categories(data: Any, names: Sequence[Any]) -> tuple[int, ...]:
+    """Return the columns that have the type of categories in pandas or polars, or of labels in a
+    dataset."""
+    features = getattr(data, "features", None)
+    if isinstance(features, Mapping):
+        types = [type(features[name]).__name__ for name in names]
+    else:
+        types = [str(getattr(data[name], "dtype", "")) for name in names]
+    return tuple(
+        number for number, kind in enumerate(types) if kind.partition("(")[0] in CATEGORIES
+    )
 
 
 def _of_records(records: Iterable[Mapping[Any, Any]]) -> Table:

@@ -10,22 +10,32 @@ from statistics import mean
 
 from regard.data.files.choice import (
     are_one_to_one,
+    are_quantities,
     best_target,
     has_texts,
     is_translation,
+    names_of_numbers,
     rank,
     repeated_translations,
     source_column,
 )
 from regard.data.files.columns import (
     FEW_ROWS,
+    MIN_REPEATED,
     NEARLY_ALL,
+    WHOLE,
     Table,
     TableFacts,
     are_items,
     is_series,
 )
-from regard.data.files.header import CAPTION_NAMES, SOURCE_NAMES, TARGET_NAMES
+from regard.data.files.header import (
+    CAPTION_NAMES,
+    CLASS_NAMES,
+    SOURCE_NAMES,
+    TARGET_NAMES,
+    has_name_of,
+)
 from regard.names import TASK_RECIPES, TaskName
 
 FEW_PAIRS = 5000
@@ -57,6 +67,9 @@ class Roles:
     candidates: Mapping[int, str] = field(default_factory=dict)
     """Further columns that could be the target, with the nouns for their cells: labels or
     numbers."""
+    alternative: str = ""
+    """Option that reads numbers of classes as quantities, or the reverse; blank if the targets can
+    only be one of them."""
     doubt: str = ""
     """Reason why the columns are uncertain; blank if they are not."""
 
@@ -74,6 +87,8 @@ def assign_roles(
     task and the columns of source and target may be given."""
     table = Table(header, rows, columns, facts)
     rules = {"caption": _captions, "classify": _labels, "translate": _pairs}
+    if task is None and table.target_kind is not None:
+        task = "classify"
     if task is not None:
         return rules[task](table) or _unrecognised(table, task)
     if table.source is None or table.source in table.images():
@@ -128,18 +143,40 @@ def _labels(table: Table) -> Roles | None:
         target, doubt = best_target(table, source, candidates)
     if target is None:
         return None
-    if table.is_quantity(target):
+    if table.target_kind != "label" and are_quantities(table, source, target):
         roles = _numbers(table, source, target)
-    elif not table.has_labels(target) if is_set else are_one_to_one(table, source, target):
+    elif table.target_kind is None and (
+        not table.has_labels(target) if is_set else are_one_to_one(table, source, target)
+    ):
         return None
     else:
+        if table.target is None:
+            names = names_of_numbers(table, source, target)
+            target = target if names is None else names
         cells = zip(table.cells[source], table.cells[target], strict=True)
         labels = [label for text, label in cells if text and label]
         title = f"labels ({len(set(labels)):,} in {len(labels):,} rows)"
         roles = Roles("classify", "labels", source, target, title)
     if table.source is None and not has_texts(table, source):
         doubt = "no column has many different texts"
-    return replace(roles, candidates=_other_targets(table, roles), doubt=doubt)
+    is_class = has_name_of(table.name(roles.target), CLASS_NAMES)
+    if is_class and "data.target" in roles.fields and table.target_kind is None:
+        doubt = f"the values of {table.name(roles.target)} are not whole numbers that repeat"
+    return replace(
+        roles,
+        candidates=_other_targets(table, roles),
+        alternative=_alternative(table, roles),
+        doubt=doubt,
+    )
+
+
+def _alternative(table: Table, roles: Roles) -> str:
+    """Return the option for the other kind of target, if the targets are whole numbers that occur
+    again."""
+    cells = list(filter(None, table.cells[roles.target]))
+    if not all(map(WHOLE.fullmatch, cells)) or MIN_REPEATED * len(set(cells)) > len(cells):
+        return ""
+    return f"--data.target {'label' if 'data.target' in roles.fields else 'number'}"
 
 
 def _other_targets(table: Table, roles: Roles) -> dict[int, str]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from regard.data.files.lines import MAX_LINE, Line
 from regard.errors import UserError
-from regard.names import DecimalMark, Fault
+from regard.names import DecimalMark, Fault, TargetKind
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 """Usual separators of columns by the suffix of the file name."""
@@ -39,6 +39,8 @@ class TableSettings:
     """Columns of the source, by name or by number from 1."""
     target_columns: tuple[str, ...] | None = None
     """Columns of the target, by name or by number from 1."""
+    target: TargetKind | None = None
+    """Kind of the targets of the classification task."""
     feature_columns: tuple[str, ...] | None = None
     """Columns of features of the source, by name or by number from 1."""
     decimal_mark: DecimalMark | None = None
