@@ -203,7 +203,9 @@ class Table:
         """Return whether a column has whole numbers from 0 or 1 without gaps, each in several rows,
         and no usual name of a quantity: numbers of classes, unless the texts say otherwise."""
         counts = Counter(self._filled(column))
-        if has_name_of(self.name(column), QUANTITY_NAMES) or not 1 < len(counts) <= MAX_LABELS:
+        largest = min(MAX_LABELS, self.num_rows / MIN_ROWS_PER_LABEL)
+        is_named = has_name_of(self.name(column), QUANTITY_NAMES)
+        if is_named or not 1 < len(counts) <= largest:
             return False
         if not all(map(WHOLE.fullmatch, counts)) or min(counts.values()) < MIN_ROWS_PER_ID:
             return False

@@ -39,12 +39,12 @@ class TableSettings:
     """Columns of the source, by name or by number from 1."""
     target_columns: tuple[str, ...] | None = None
     """Columns of the target, by name or by number from 1."""
-    target: TargetKind | None = None
-    """Kind of the targets of the classification task."""
     feature_columns: tuple[str, ...] | None = None
     """Columns of features of the source, by name or by number from 1."""
     decimal_mark: DecimalMark | None = None
     """Decimal mark of numbers, if the cells do not decide it."""
+    target: TargetKind | None = None
+    """Kind of the targets of the classification task."""
 
 
 @dataclass(frozen=True, slots=True)
