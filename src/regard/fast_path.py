@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import cache
+from typing import Any
 
 import torch
 from torch import nn
 from torch.autograd import forward_ad
-from torch.nn.modules.dropout import _DropoutNd
 
 from regard.shapes import Tensor
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+"""Dictionaries of a module with the hooks of its calls."""
 
 
 def is_exactly(part: object, *types: type) -> bool:
@@ -24,17 +27,7 @@ def is_exactly(part: object, *types: type) -> bool:
 
 def are_unchanged(part: object) -> bool:
     """Whether neither a module nor a submodule has hooks or a replaced `forward`."""
-    return not isinstance(part, nn.Module) or all_unchanged(part.modules())
-
-
-def all_unchanged(modules: Iterable[nn.Module]) -> bool:
-    """Whether none of these modules has hooks or a replaced `forward`."""
-    return not any(map(_is_changed, modules))
-
-
-def is_dropout_in_training(module: nn.Module) -> bool:
-    """Whether a module is dropout that is enabled, whatever the mode of the modules around it."""
-    return module.training and isinstance(module, _DropoutNd)
+    return not isinstance(part, nn.Module) or not any(map(_is_changed, part.modules()))
 
 
 def _is_changed(module: nn.Module) -> bool:
@@ -44,6 +37,24 @@ def _is_changed(module: nn.Module) -> bool:
         or module._backward_hooks
         or module._backward_pre_hooks
         or "forward" in module.__dict__
+        or type(module).forward is not _defined_forward(type(module))
+    )
+
+
+@cache
+def _defined_forward(kind: type[nn.Module]) -> Any:
+    """Return the `forward` of a class at its first use; None if it was replaced before."""
+    owner = next(base for base in kind.__mro__ if "forward" in vars(base))
+    return kind.forward if is_defined_by(owner, kind.forward) else None
+
+
+def is_defined_by(kind: type, value: Any) -> bool:
+    """Whether a method comes from the package that defines the class. Other code may have replaced
+    it otherwise."""
+    return str(getattr(value, "__module__", "")).split(".")[0] in (
+        kind.__module__.split(".")[0],
+        "builtins",
+        "typing",
     )
 
 

@@ -29,7 +29,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from regard import instruction_set, kernels, product_library
-from regard.fast_path import is_cast, is_exactly, needs_formula
+from regard.fast_path import HOOKS, is_cast, is_exactly, needs_formula
 from regard.integers import MAX_INNER, IntegerPanels
 from regard.joined_gradients import JoinedParameters, joined_parameters
 from regard.names import ShapeClass
@@ -187,7 +187,7 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     is_int8 = dtype == torch.int8
     if is_int8:
         _check_int8(model)
-    frozen = copy.deepcopy(model).eval().requires_grad_(False)
+    frozen = copy.deepcopy(model, _hooks(model)).eval().requires_grad_(False)
     _unpack(frozen)
     _fold(frozen)
     frozen = frozen.to(torch.float32 if is_int8 else dtype)
@@ -210,6 +210,15 @@ def _check_int8(model: nn.Module) -> None:
         )
     if not kernels.available():
         raise ValueError(f"int8 needs the C++ kernels. {kernels.how_to_build()}")
+
+
+def _hooks(model: nn.Module) -> dict[int, Any]:
+    """Return the hooks of all modules as the memory of a deep copy, which calls the same hooks:
+    a copied hook would write to copies of its lists and objects."""
+    hooks = (
+        hook for module in model.modules() for name in HOOKS for hook in vars(module)[name].values()
+    )
+    return {id(hook): hook for hook in hooks}
 
 
 def _unpack(model: nn.Module) -> None:
@@ -239,29 +248,91 @@ def _fold(model: nn.Module) -> None:
 
 class PackedWeight(nn.Parameter):
     """Matrix in the memory layout of a product: in panels, or in oneDNN's layout. Only products may
-    read it; for other code its numbers are NaN, or an error. Copies and pickles are made from the
-    plain matrix, which is then packed again, or from the integers of a quantised matrix."""
+    read it; for other code its numbers are NaN, or an error. Copies, pickles and state dictionaries
+    are made from the plain matrix, or from the integers of a quantised matrix. A weight whose
+    numbers are replaced, for example by a conversion to another type, is a plain matrix from then
+    on."""
 
     panels: PackedMatrix | None
 
+    def suits(self, inputs: Tensor) -> bool:
+        """Whether a product with these inputs can read the packed weight: in its type, on a CPU,
+        without gradients, and not for a program that has no kernels."""
+        if torch.is_grad_enabled() and inputs.requires_grad:
+            return False
+        if not inputs.dtype == working_type(inputs) == self.dtype:
+            return False
+        if self.panels is not None:
+            return kernels.suit(inputs)
+        return inputs.is_cpu and not torch.compiler.is_compiling() and not needs_formula()
+
     def plain(self) -> nn.Parameter:
         """Return the plain matrix."""
-        matrix = self.detach().to_dense() if self.panels is None else self.panels.plain()
+        if not is_packed(self):
+            matrix = super().detach()
+        elif self.panels is None:
+            with torch._C._DisableFuncTorch():  # which has no rule for oneDNN's layout
+                matrix = super().detach().to_dense()
+        else:
+            matrix = self.panels.plain()
         return nn.Parameter(matrix, requires_grad=False)
+
+    def detach(self) -> Tensor:
+        """Return the plain matrix, for state dictionaries."""
+        return self.plain().data
+
+    def copy_(self, *_arguments: Any, **_options: Any) -> Tensor:
+        """ValueError: other numbers need other panels."""
+        raise ValueError(
+            "a packed weight cannot be overwritten: load the weights into the model itself, and "
+            "freeze it again"
+        )
+
+    def storage_offset(self) -> int:
+        """ValueError in an export, as of `is_packed`."""
+        if torch.compiler.is_exporting():
+            raise ValueError("a frozen model cannot be exported: export the model itself")
+        return super().storage_offset()
+
+    def share_memory_(self) -> Tensor:
+        """Return the weight, which other processes get as a pickle."""
+        return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> nn.Parameter:
         function, arguments = self.__reduce_ex__(None)
         return memo.setdefault(id(self), function(*arguments))
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
+        if not is_packed(self):
+            return nn.Parameter, (self.plain().data, self.requires_grad)
         if isinstance(self.panels, IntegerPanels):
             return _packed_integers, (self.panels.integers(), self.panels.scales)
         return _packed, (self.plain(),)
 
 
+def _conversion(name: str) -> Callable[..., Any]:
+    """Return a method of a packed weight that converts the plain matrix as this method of a
+    tensor does."""
+    convert: Callable[..., Any] = getattr(Tensor, name)
+
+    def converted(self: PackedWeight, *arguments: Any, **options: Any) -> Any:
+        like = torch.empty(0, dtype=self.dtype, device=self.device)
+        if is_packed(self) and convert(like, *arguments, **options) is like:
+            return self
+        return convert(self.plain().data, *arguments, **options)
+
+    return converted
+
+
+for _name in ("to", "float", "double", "half", "bfloat16", "type", "cpu", "cuda"):
+    setattr(PackedWeight, _name, _conversion(_name))
+
+
 def _packed(weight: nn.Parameter, is_int8: bool = False) -> nn.Parameter:
     if is_packed(weight) or weight.device.type != "cpu":
         return weight
+    if isinstance(weight, PackedWeight):
+        weight = weight.plain()
     if weight.dtype == torch.float32 and kernels.available():
         fits = is_int8 and weight.size(1) <= MAX_INNER
         return _in_panels(IntegerPanels.of(weight) if fits else Panels.of(weight))
@@ -276,7 +347,8 @@ def _packed(weight: nn.Parameter, is_int8: bool = False) -> nn.Parameter:
 
 def _in_panels(panels: PackedMatrix) -> PackedWeight:
     shape = panels.columns, panels.inner
-    matrix = torch.full((1, 1), torch.nan, device="cpu").expand(shape)  # the shape alone
+    number = torch.full((), torch.nan, dtype=torch.float32, device="cpu")
+    matrix = number.as_strided(shape, (0, 0))  # the shape alone
     packed = PackedWeight(matrix, requires_grad=False)
     packed.panels = panels
     return packed
@@ -291,29 +363,37 @@ def _packed_integers(
 
 
 def is_packed(weight: Tensor) -> bool:
-    """Whether a weight is in the memory layout of a product, so that only products may read it."""
-    return type(weight) is PackedWeight
+    """Whether a weight is in the memory layout of a product, so that only products may read it.
+    ValueError in an export, whose tensors have the shapes of the weights and no panels."""
+    kind = type(weight)
+    if kind is PackedWeight:
+        return cast(PackedWeight, weight).panels is None or weight.stride() == (0, 0)
+    if kind is nn.Parameter or kind is Tensor or not torch.compiler.is_exporting():
+        return False
+    if weight.stride() == (0, 0):
+        raise ValueError("a frozen model cannot be exported: export the model itself")
+    return False
 
 
 def plain_weight(weight: Tensor) -> Tensor:
     """Return the matrix of a weight that may be packed, without gradients."""
-    return weight.plain() if isinstance(weight, PackedWeight) else weight.detach()
+    return weight.detach()
 
 
 def panels_of(weight: Tensor) -> PackedMatrix:
     """Return a weight in panels, of the instruction set in use."""
-    panels = weight.panels if isinstance(weight, PackedWeight) else None
+    panels = cast(PackedWeight, weight).panels if is_packed(weight) else None
     if panels is None:
-        return Panels.of(plain_weight(weight))
+        return Panels.of(weight.detach())
     return panels if panels.lanes == kernels.lanes() else panels.repacked()
 
 
 def stacked_panels(weights: Sequence[Tensor]) -> PackedMatrix:
     """Return weights below each other in panels: integers if all of them are."""
-    packed = [weight.panels for weight in weights if isinstance(weight, PackedWeight)]
+    packed = [cast(PackedWeight, weight).panels for weight in weights if is_packed(weight)]
     integers = [panels for panels in packed if isinstance(panels, IntegerPanels)]
     if len(integers) < len(weights):
-        return Panels.of(torch.cat([plain_weight(weight) for weight in weights]))
+        return Panels.of(torch.cat([weight.detach() for weight in weights]))
     return IntegerPanels.of_integers(
         torch.cat([panels.integers() for panels in integers]),
         torch.cat([panels.scales for panels in integers]),
@@ -372,19 +452,28 @@ def batch_matmul(
 
 def _one_call(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return the product with a packed weight, or oneDNN's product with a plain one."""
-    if isinstance(weight, PackedWeight) and weight.panels is not None:
-        if _suits_panels(inputs):
+    if is_packed(weight):
+        weight = readable(weight, inputs)
+        if not is_packed(weight):
+            return F.linear(inputs, weight, bias)
+        if cast(PackedWeight, weight).panels is not None:
             return panels_of(weight).product(inputs, bias)
-        return F.linear(inputs, weight.plain(), bias)
     product: Tensor = LINEAR(inputs, weight, bias, "none", [], "")
     return product
 
 
-def _suits_panels(inputs: Tensor) -> bool:
-    """Whether a product with panels is the product that PyTorch would compute: in float32, without
-    gradients, and not for a program that has no kernels."""
-    needs_grad = torch.is_grad_enabled() and inputs.requires_grad
-    return not needs_grad and working_type(inputs) == torch.float32 and kernels.suit(inputs)
+def readable(weight: Tensor, inputs: Tensor) -> Tensor:
+    """Return a packed weight if a product with these inputs can read it, otherwise the plain
+    matrix. ValueError for a packed weight that needs a gradient, which it cannot have."""
+    if not is_packed(weight):
+        return weight
+    if torch.is_grad_enabled() and weight.requires_grad:
+        raise ValueError(
+            "a packed weight has no gradient, but requires_grad is set: train the model itself, "
+            "and freeze it again"
+        )
+    packed = cast(PackedWeight, weight)
+    return packed if packed.suits(inputs) else packed.plain()
 
 
 def _dense(matrix: Tensor) -> Tensor:

@@ -8,12 +8,12 @@ from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from regard import kernels
-from regard.fast_path import all_unchanged, is_cast, is_dropout_in_training, is_exactly
+from regard.fast_path import is_cast, is_exactly
 from regard.linear import Foldable, Linear, panels_of
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory, TrainedDecoder
+from regard.models.snapshot import Snapshot
 from regard.names import AttentionKind
 from regard.panels import PackedLayer, PackedMatrix, PanelsStructure, check_array
 from regard.shapes import Float, Int, Tensor
@@ -73,22 +73,22 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
     """Module that is computed in C++ for inference on a CPU in float32, and by its reference
     otherwise.
 
-    The first call makes structures of the weights, which copies and pickles do not have. The parts
-    and parameters of the reference must not be replaced or changed after that."""
+    The first call makes structures of the weights, which copies and pickles do not have. If parts,
+    settings or parameters of the reference are replaced, they are made again."""
 
-    _modules_of_reference: tuple[nn.Module, ...] = ()
-    """Modules of the reference after the first call; empty before it."""
+    _snapshot: Snapshot | None = None
+    """State of the reference that the structures belong to; None before the first call."""
 
     def __init__(self) -> None:
         super().__init__()
         self._weights: AnyStructures | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_weights": None, "_modules_of_reference": ()}
+        return {**self.__dict__, "_weights": None, "_snapshot": None}
 
     def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Convert the parameters, for example to another type, and forget their structures."""
-        self._weights, self._modules_of_reference = None, ()
+        self._weights, self._snapshot = None, None
         return super()._apply(function, recurse)
 
     @property
@@ -111,34 +111,39 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
         `freeze` replaces modules whose class defines `folded`, so subclasses repeat the name."""
         return cast(Foldable, self.reference).folded()
 
-    def _is_unchanged(self) -> bool:
-        """Whether the reference and its parts have no hooks, no replaced `forward` and no dropout
-        in training, and no hooks are registered for all modules."""
-        if not self._modules_of_reference:  # collecting the modules takes longer than checking them
-            self._modules_of_reference = tuple(self.reference.modules())
-        modules = self._modules_of_reference
-        if _has_any_global_hook() or not all_unchanged(modules):
-            return False
-        return not any(map(is_dropout_in_training, modules))
+    def _checked_weights(self, like: Tensor) -> AnyStructures | None:
+        """Like `_usable_weights`, but None too if a module of the reference has hooks or replaced
+        methods or is in training, or if hooks are registered for all modules. Parts, settings and
+        parameters that were replaced have an effect from this call on."""
+        if not self._suits(like):
+            return None
+        if self._snapshot is None or not self._snapshot.is_current():
+            self._weights, self._snapshot = None, Snapshot(self.reference)
+        if not self._snapshot.is_plain or self._snapshot.calls_hooks:
+            return None
+        return self._usable_weights(like)
 
     def _usable_weights(self, like: Tensor) -> AnyStructures | None:
         """Return the structures if the kernels can compute such inputs without gradients, neither
         this module nor the reference is in training, and every part had a kernel when the
         structures were made. Submodules are not checked."""
-        if like.dtype != torch.float32 or torch.is_grad_enabled() or not kernels.suit(like):
-            return None
-        if self.training or self.reference.training or is_cast(like):
+        if not self._suits(like):
             return None
         if self._weights is None or self._weights.lanes != kernels.lanes():
             self._weights = self._structures() if self._has_kernels() else None
         return self._weights
+
+    def _suits(self, like: Tensor) -> bool:
+        if like.dtype != torch.float32 or torch.is_grad_enabled() or not kernels.suit(like):
+            return False
+        return not (self.training or self.reference.training or is_cast(like))
 
 
 class NativeDecoder(NativeModule[AnyReference, AnyDecoderStructures]):
     """Frozen decoder whose steps are computed in C++.
 
     Steps are those of the decoder itself with gradients, autocast or hooks, in training, and for
-    other types and devices. `start` looks for hooks and for dropout in training in all parts, which
+    other types and devices. `start` looks for changes, hooks and training in all parts, which
     takes longer than a short step. They have an effect from the next `start` on."""
 
     def __init__(self, decoder: AnyReference) -> None:

@@ -20,6 +20,7 @@ from regard.errors import UserError
 from regard.linear import freeze, warn_of_slow_bfloat16
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
+from regard.models.snapshot import Snapshot
 from regard.names import SearchPrecision, UnknownRule
 from regard.search import (
     Average,
@@ -124,16 +125,29 @@ class NotFiniteError(UserError):
 
 
 class Searcher:
-    """Searches with a model. The model is frozen once for each precision, so its weights may not
-    change after the first search."""
+    """Searches with frozen copies of a model, one for each precision. They are made again whenever
+    the model has changed.
 
-    def __init__(self, model: Seq2Seq | Ensemble) -> None:
-        self.model = model
+    Before each search the model is compared with its state when it was frozen, with all numbers of
+    its weights. A private model, which no other code holds, is not compared; reading `model` ends
+    that. In float32 a model with hooks, replaced methods or enabled dropout searches itself."""
+
+    def __init__(self, model: Seq2Seq | Ensemble, *, is_private: bool = False) -> None:
+        self._private_model = model
+        self._is_private = is_private
+        self._snapshot: Snapshot | None = None
         self._frozen: dict[tuple[str, torch.device], Seq2Seq | Ensemble] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without frozen models: packed weights cannot be pickled or copied."""
-        return {**self.__dict__, "_frozen": {}}
+        """Return the state without frozen models, which a copy makes again."""
+        return {**self.__dict__, "_frozen": {}, "_snapshot": None}
+
+    @property
+    def model(self) -> Seq2Seq | Ensemble:
+        """The model, which other code may change from now on."""
+        if self._is_private:
+            self._is_private, self._snapshot = False, None
+        return self._private_model
 
     @torch.inference_mode()
     def search(
@@ -178,20 +192,42 @@ class Searcher:
         ]
 
     def _model(self, precision: SearchPrecision) -> Seq2Seq | Ensemble:
-        """Return the model to search with: a frozen copy, made once for each precision and device.
-        A GPU in float32 searches with the model itself."""
-        device = next(self.model.parameters()).device
+        """Return the model to search with: a frozen copy of the present model, made once for each
+        precision and device. A GPU in float32 searches with the model itself."""
+        model = self._private_model
+        device = next(model.parameters()).device
         if device.type != "cpu" and precision == "float32":
-            return self.model
+            return model
         if precision == "bfloat16":
             warn_of_slow_bfloat16("search.precision", device)
+        snapshot = self._present()
+        if precision == "float32" and (not snapshot.is_plain or snapshot.calls_hooks):
+            return model
+        if snapshot.is_modified:
+            raise UserError(
+                f"search.precision is {precision}, which searches with a copy of the model, but "
+                "methods of the model were replaced or dropout is enabled: call model.eval(), or "
+                "use float32"
+            )
         if (precision, device) not in self._frozen:
             try:
-                frozen = freeze(self.model, getattr(torch, precision))
+                frozen = freeze(model, getattr(torch, precision))
             except ValueError as error:
                 raise UserError(f"search.precision: {error}") from error
             self._frozen[precision, device] = frozen
         return self._frozen[precision, device]
+
+    def _present(self) -> Snapshot:
+        """Return the state of the model that the frozen copies have. Forget copies of another
+        state."""
+        snapshot = self._snapshot
+        if snapshot is not None:
+            compare = snapshot.has_current_classes if self._is_private else snapshot.is_current
+            if compare():
+                return snapshot
+        self._frozen.clear()
+        self._snapshot = Snapshot(self._private_model, contents=not self._is_private)
+        return self._snapshot
 
 
 def generated_texts(

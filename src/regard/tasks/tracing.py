@@ -216,7 +216,7 @@ class Tracer:
         self.sources = sources
         self.tokenizer = tokenizer
         self.language = language
-        self._model = model
+        self.model = model
 
     def vocabulary(self, output: Output) -> Tokenizer | CopyVocabulary:
         """Return the vocabulary of an output's target, with the words copied from its source."""
@@ -254,7 +254,7 @@ class Tracer:
     @property
     def _first(self) -> Seq2Seq:
         """The model, or the first model of an ensemble."""
-        model = self._model
+        model = self.model
         return cast(Seq2Seq, model.members[0]) if isinstance(model, Ensemble) else model
 
     def searched(self, outputs: Sequence[Output]) -> list[LazyTrace]:
@@ -281,12 +281,12 @@ class Tracer:
         decoder."""
         source = self.sources.pad([each.source for each in outputs])
         batch = with_targets(source, [each.target for each in outputs])
-        batch = batch.to(next(self._model.parameters()).device)
-        memories, encoder_attention = self._model.encode_with_attention(
+        batch = batch.to(next(self.model.parameters()).device)
+        memories, encoder_attention = self.model.encode_with_attention(
             batch.source, need_weights=attention
         )
         result = forced(
-            self._model.decoder,
+            self.model.decoder,
             memories,
             batch.inputs,
             batch.outputs,

@@ -19,11 +19,11 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard import kernels
-from regard.fast_path import is_exactly
+from regard.fast_path import is_exactly, needs_formula
 from regard.layers.recurrent.cells import CellState
 from regard.layers.recurrent.scan import Layer, Scanned, scan
 from regard.layers.recurrent.step import step
-from regard.linear import affine, is_packed
+from regard.linear import affine, is_packed, plain_weight
 from regard.names import CellKind
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -50,9 +50,9 @@ def is_exact(layer: nn.Module, kind: CellKind) -> bool:
 
 
 def has_kernel(layer: nn.Module, inputs: Tensor) -> bool:
-    """Whether `scan` computes an exact layer: the kernels run, or the weights are packed, which
-    PyTorch's layers do not support."""
-    return kernels.suit(inputs) or is_packed(step_weights(layer)[0])
+    """Whether `scan` computes an exact layer: the kernels run, or the weights are packed, unless
+    `scan` has no rules for a transform of `torch.func`."""
+    return kernels.suit(inputs) or (is_packed(step_weights(layer)[0]) and not needs_formula())
 
 
 def packable_weights(layer: nn.Module) -> Iterator[tuple[nn.Module, str]]:
@@ -105,7 +105,7 @@ def torch_sequences(
     below: Tensor | PackedSequence = inputs
     if lengths is not None:
         below = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
-    states, end = layer(below)
+    states, end = _unpacked(layer)(below)
     if isinstance(states, PackedSequence):
         states = pad_packed_sequence(states, batch_first=True, total_length=mask.size(1))[0]
     end, end_cell = end if isinstance(end, tuple) else (end, None)
@@ -124,7 +124,7 @@ def torch_from(
     layer: nn.Module, inputs: Float[Tensor, "batch position input"], first: CellState
 ) -> tuple[Float[Tensor, "batch position hidden"], CellState]:
     """Compute `scan_from` by PyTorch."""
-    hidden = first.hidden[None].contiguous()
+    layer, hidden = _unpacked(layer), first.hidden[None].contiguous()
     if first.cell is None:
         states, end = layer(inputs, hidden)
         return states, CellState(end[0], None)
@@ -144,7 +144,7 @@ def torch_step(
     layer: nn.Module, inputs: Float[Tensor, "batch input"], last: CellState
 ) -> CellState:
     """Compute `scan_step` by PyTorch."""
-    weight, bias, recurrent, shift = step_weights(layer)
+    weight, bias, recurrent, shift = step_weights(_unpacked(layer))
     start = last.hidden if last.cell is None else (last.hidden, last.cell)
     end = STEPS[_kind(layer)](inputs, start, weight, recurrent, bias, shift)
     return CellState(*end) if isinstance(end, tuple) else CellState(end, None)
@@ -161,6 +161,18 @@ def _scan(
     weight, bias, recurrent, shift = step_weights(layer, backwards=backwards)
     input_gates = affine(inputs, weight, bias)
     return scan(Layer(_kind(layer), recurrent, shift, backwards), input_gates, first, mask)
+
+
+def _unpacked(layer: nn.Module) -> nn.Module:
+    """Return the layer, or one with plain weights if its weights are packed, which PyTorch's layers
+    cannot read."""
+    weights = dict(layer.named_parameters())
+    if not any(map(is_packed, weights.values())):
+        return layer
+    plain = layer._replicate_for_data_parallel()
+    for name, weight in weights.items():
+        setattr(plain, name, plain_weight(weight))
+    return plain
 
 
 def _kind(layer: nn.Module) -> CellKind:

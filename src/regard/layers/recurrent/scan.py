@@ -26,7 +26,7 @@ from regard.layers.recurrent.cells import (
     gradient_of_state,
 )
 from regard.layers.recurrent.native_cells import choose
-from regard.linear import linear, weight_gradient
+from regard.linear import is_packed, linear, readable, weight_gradient
 from regard.names import CellKind
 from regard.precise import precise_type
 from regard.shapes import Bool, Float, Tensor
@@ -61,9 +61,10 @@ def scan(
     float32. `input_gates` is W x + b. ValueError for shapes or devices that do not fit."""
     _check(layer, input_gates, first, mask)
     dtype = input_gates.dtype
+    recurrent = readable(layer.recurrent, input_gates)
     tensors = (
         input_gates,
-        layer.recurrent.to(dtype),
+        recurrent if is_packed(recurrent) else recurrent.to(dtype),
         layer.bias.to(dtype),
         first.hidden.to(dtype),
         None if first.cell is None else first.cell.to(precise_type(dtype)),

@@ -50,15 +50,17 @@ class CaptionModel:
         tokenizer: Tokenizer,
         model: Seq2Seq,
         backbone: Backbone | None = None,
+        *,
+        is_private: bool = False,
     ) -> None:
-        """The weights may not change after the first caption. `backbone` computes the features of
-        an image if the model takes features as its input."""
+        """`backbone` computes the features of an image if the model takes features as its input.
+        `is_private` says that no other code has the model, so that changes of its weights need not
+        be looked for."""
         self.experiment = experiment
         self.data, _ = sections_of(experiment, CaptionDataConfig, experiment.name)
         self.tokenizer = tokenizer
-        self.model = model
         self.sources = ImageSources.of(self.data, backbone)
-        self._searcher = Searcher(model)
+        self._searcher = Searcher(model, is_private=is_private)
         self._tracer = Tracer(self.sources, tokenizer, self.data.language, model)
 
     @classmethod
@@ -78,12 +80,18 @@ class CaptionModel:
         model = load_model(build, folder.model, folder.tensor_names())
         model = model.to(place).eval()
         if backbone is None or is_fine_tuned(config):
-            return cls(experiment, tokenizer, model)
-        return cls(experiment, tokenizer, model, backbone.to(place))
+            return cls(experiment, tokenizer, model, is_private=True)
+        return cls(experiment, tokenizer, model, backbone.to(place), is_private=True)
 
     def __repr__(self) -> str:
         sizes = f"vocabulary {len(self.tokenizer):,}"
-        return describe_model("CaptionModel", self.experiment, self.model, sizes)
+        return describe_model("CaptionModel", self.experiment, self._tracer.model, sizes)
+
+    @property
+    def model(self) -> Seq2Seq:
+        """The model itself, which may be changed: the next call gives the numbers of the changed
+        model. From the first access on, each search compares all weights first."""
+        return self._searcher.model
 
     @overload  # a str matches both overloads; this one applies
     def caption(  # type: ignore[overload-overlap]

@@ -227,7 +227,9 @@ def _validation(
     greedy = replace(experiment.search, beam=1)
 
     def decode(model: nn.Module) -> Sequence[GeneratedText]:
-        captioner = CaptionModel(experiment, tokenizer, cast(Seq2Seq, model), backbone)
+        captioner = CaptionModel(
+            experiment, tokenizer, cast(Seq2Seq, model), backbone, is_private=True
+        )
         return captioner.generate(images, search=greedy, attention=False)
 
     return DecodingValidation(

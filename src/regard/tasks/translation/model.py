@@ -55,16 +55,17 @@ class TranslationModel:
         tokenizers: Tokenizers,
         model: Seq2Seq | Ensemble,
         others: Sequence[TranslationModelConfig] = (),
+        *,
+        is_private: bool = False,
     ) -> None:
-        """`others` are the configurations of an ensemble's further models. The weights may not
-        change after the first translation."""
+        """`others` are the configurations of an ensemble's further models. `is_private` says that
+        no other code has the model, so that changes of its weights need not be looked for."""
         data, config = sections_of(experiment, DataConfig, experiment.name)
         self.experiment = experiment
         self.data = data
         self.tokenizers = tokenizers
-        self.model = model
         self._members = [config, *others]
-        self._searcher = Searcher(model)
+        self._searcher = Searcher(model, is_private=is_private)
         self._encoder = PairEncoder(data, config, tokenizers)
         self.source_form = SourceForm(data.feature_columns or (), tokenizers.source)
         sources = TextSources(tokenizers.source, data.source_language)
@@ -80,7 +81,8 @@ class TranslationModel:
         paths = all_members((run, *others))
         first, *rest = [TranslationRun.load(path) for path in paths]
         if not rest:
-            return cls(first.experiment, first.tokenizers, first.model.to(place))
+            model = first.model.to(place)
+            return cls(first.experiment, first.tokenizers, model, is_private=True)
         for other in rest:
             first.check_vocabularies(other, "be an ensemble")
             if first.config.copy != other.config.copy:
@@ -89,16 +91,22 @@ class TranslationModel:
                     f"{first.config.copy} and {other.config.copy}. Use runs with the same output"
                 )
         warn_of_other_data(paths)
-        ensemble = Ensemble([member.model for member in (first, *rest)]).to(place)
+        ensemble = Ensemble([member.model for member in (first, *rest)]).to(place).eval()
         configs = [member.config for member in rest]
-        return cls(first.experiment, first.tokenizers, ensemble, configs)
+        return cls(first.experiment, first.tokenizers, ensemble, configs, is_private=True)
 
     def __repr__(self) -> str:
         source, target = len(self.tokenizers.source), len(self.tokenizers.target)
         sizes = f"vocabulary {source:,} and {target:,}"
         if len(self._members) > 1:
             sizes = f"ensemble of {len(self._members)}, {sizes}"
-        return describe_model("TranslationModel", self.experiment, self.model, sizes)
+        return describe_model("TranslationModel", self.experiment, self._tracer.model, sizes)
+
+    @property
+    def model(self) -> Seq2Seq | Ensemble:
+        """The model itself, which may be changed: the next call gives the numbers of the changed
+        model. From the first access on, each search compares all weights first."""
+        return self._searcher.model
 
     @overload  # a str matches both overloads; this one applies
     def translate(  # type: ignore[overload-overlap]

@@ -212,7 +212,7 @@ def _validation(
     greedy = replace(experiment.search, beam=1)
 
     def decode(model: nn.Module) -> Sequence[GeneratedText]:
-        translator = TranslationModel(experiment, tokenizers, cast(Seq2Seq, model))
+        translator = TranslationModel(experiment, tokenizers, cast(Seq2Seq, model), is_private=True)
         translator.source_form = SourceForm()  # held-out sources are not rejected
         return translator.translate(processes.share(texts), search=greedy, attention=False)
 

@@ -50,7 +50,7 @@ def test_a_frozen_model_is_copied_and_pickled():
 
 @torch.no_grad()
 def test_replaced_parameters_leave_no_dangling_address():
-    """The structures keep the numbers that they refer to; a conversion makes new structures."""
+    """The next call and a conversion make new structures."""
     reference, native = encoders(norm="pre")
     native(SOURCE)
     weights = native._weights
@@ -60,7 +60,7 @@ def test_replaced_parameters_leave_no_dangling_address():
             module.bias.data = module.bias.data.clone()
     filler = [torch.full((SIZE,), math.nan) for _ in range(100)]
     assert_equal(native(SOURCE), reference(SOURCE))
-    assert native._weights is weights
+    assert native._weights not in (None, weights)
     assert len(filler) == 100
     native.encoder.norm.weight.mul_(2)
     native.float()

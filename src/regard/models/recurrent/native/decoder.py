@@ -62,7 +62,7 @@ class NativeRecurrentDecoder(NativeDecoder[BahdanauDecoder | LuongDecoder, Weigh
 
     def start(self, memories: tuple[Memory, ...]) -> NativeState | RecurrentState:
         plain = self.decoder.start(memories)
-        weights = self._usable_weights(plain.hidden) if self._is_unchanged() else None
+        weights = self._checked_weights(plain.hidden)
         if weights is None:
             return plain
         memory = cast(CrossAttentionState, plain.attention).memory

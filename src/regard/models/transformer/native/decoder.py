@@ -64,8 +64,7 @@ class NativeTransformerDecoder(NativeDecoder[TransformerDecoder, DecoderWeights]
     def start(self, memories: tuple[Memory, ...]) -> NativeState | TransformerState:
         memory = single_memory(memories)
         keys, mask = memory.keys, memory.mask
-        is_usable = keys is memory.values and self._is_unchanged()
-        weights = self._usable_weights(keys) if is_usable else None
+        weights = self._checked_weights(keys) if keys is memory.values else None
         if weights is None:
             return self.decoder.start(memories)
         check_array("keys", keys, (*keys.shape[:2], weights.memory.inner))

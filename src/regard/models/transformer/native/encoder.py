@@ -69,8 +69,8 @@ class NativeTransformerEncoder(NativeModule[TransformerEncoder, EncoderWeights])
         encoder = self.encoder
         plain = (weight for weight in encoder.parameters() if not is_packed(weight))
         like, weights = next(plain, None), None
-        if not need_weights and like is not None and self._is_unchanged():
-            weights = self._usable_weights(like)
+        if not need_weights and like is not None:
+            weights = self._checked_weights(like)
         if weights is None:
             encoded: Encoded = encoder(source, need_weights=need_weights)
             return encoded
