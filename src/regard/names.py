@@ -70,6 +70,8 @@ Fault = Literal[
     "not UTF-8",
     "NUL",
     "byte-order mark",
+    "UTF-8",
+    "other encoding",
     "missing value",
     "no number",
     "other number",

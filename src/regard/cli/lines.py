@@ -134,7 +134,7 @@ def encoding_of(name: str, encoding: str | None) -> str:
         warn(
             f"{name}: read as {form.name} ({form.example!r}); for another encoding: --encoding NAME"
         )
-    return form.name
+    return form.reading
 
 
 def warn_of_long(lines: Sequence[int], longest: int, outcome: str) -> None:
@@ -212,7 +212,7 @@ def _shown(word: str) -> str:
 
 def warn_of_problems(problems: Sequence[LineProblem]) -> None:
     """Warn of lines that are not of the encoding, or have NUL characters or a byte-order mark."""
-    from regard.data.files.lines import LeftOut, marks_removed
+    from regard.data.files.lines import NOTES, LeftOut, marks_removed
 
     places = LeftOut()
     for problem in problems:
@@ -222,6 +222,8 @@ def warn_of_problems(problems: Sequence[LineProblem]) -> None:
         for kind, lines in kinds.items():
             if kind == "byte-order mark":
                 warn(marks_removed(path, lines))
+            elif kind in NOTES:
+                warn(NOTES[kind].format(counted(lines.count, "line"), path, lines))
             elif kind == "NUL":
                 warn(
                     f"{path}: {counted(lines.count, 'line')} with NUL characters ({lines}); "

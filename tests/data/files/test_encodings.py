@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from regard.data.files.encodings import UTF8, named, recognise
+from regard.data.files.tables import TableSettings
+from regard.data.labels.readers import read_labelled
+from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 
 GERMAN = "Können Sie das hören?\tCan you hear it?\nSchöne Grüße\tKind regards\nein Baum\ta tree\n"
@@ -199,3 +202,66 @@ def test_encodings_are_named_as_in_python():
     for wrong in ("klingon", "hex", "a\0b"):
         with pytest.raises(UserError, match=r"data.encoding is .*expected a name such as"):
             named(wrong)
+
+
+def lines_of(path, content):
+    path.write_bytes(content)
+    corpus = read_pairs(path, settings=TableSettings())
+    return {(pair.source, pair.target) for pair in corpus.pairs}, "; ".join(corpus.summary())
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("cp1252", "Schlüssel"),
+        ("cp1250", "žluťoučký"),
+        ("iso8859_2", "miesiąc"),
+        ("koi8_r", "молоко"),
+        ("cp932", "日本語の文章です"),
+        ("gb18030", "今天天气很好"),
+    ],
+)
+def test_lines_of_utf8_in_a_file_of_another_encoding_are_read_as_such(tmp_path, name, word):
+    # Also the last line of a file whose first MiB has none.
+    for number in (40, 60_000):
+        others = "".join(f"key {n}\t{word} {n}\n" for n in range(number)).encode(name)
+        content = others + "street\tStraße 街道\n".encode()
+        read, summary = lines_of(tmp_path / "mixed.tsv", content)
+        assert ("street", "Straße 街道") in read
+        assert ("key 3", f"{word} 3") in read
+        assert len(read) == number + 1
+        assert f"read 1 line of {tmp_path}/mixed.tsv as UTF-8, unlike" in summary
+        assert f"(line {number + 1})" in summary
+
+
+def test_two_columns_may_have_different_encodings(tmp_path):
+    rows = ["größer", "älter", "höher", "kürzer", "schöner", "müder", "süßer"]
+    content = b"".join(f"{row}\t".encode() + f"{row}\n".encode("cp1252") for row in rows)
+    read, summary = lines_of(tmp_path / "pasted.tsv", content)
+    assert read == {(row, row) for row in rows}
+    assert "7 lines of" in summary
+
+
+def test_iso_8859_2_is_not_cp1250(tmp_path):
+    words = "szkoła miesiąc łódź żółty święto ręka mąż dziękuję książka będę gęś śnieg"
+    text = "".join(f"word {number}\t{word}\n" for number, word in enumerate(words.split()))
+    encoding = recognise(text.encode("iso8859_2"), Path("a.tsv"))
+    assert (encoding.name, encoding.example) == ("iso8859_2", "miesiąc")
+    encoding = recognise(text.encode("cp1250"), Path("a.tsv"))
+    assert (encoding.name, encoding.example) == ("cp1250", "miesiąc")
+
+
+def test_legacy_lines_in_a_file_of_labels_are_listed(tmp_path):
+    rows = [f"text {number},{'ja' if number % 2 else 'nein'}\n".encode() for number in range(90)]
+    rows[7] = "“smart” quotes,ja\n".encode("cp1252")
+    path = tmp_path / "labels.csv"
+    path.write_bytes("text,label\nstraße,ja\n".encode() + b"".join(rows))
+    corpus = read_labelled(path)
+    assert "“smart” quotes" in {pair.source for pair in corpus.pairs}
+    (summary,) = corpus.summary()
+    assert summary == f"read 1 line of {path} as cp1252, because it is not UTF-8 (line 10)"
+
+
+def test_the_name_of_a_mixed_encoding_is_an_encoding():
+    encoding = named("cp1252+utf-8")
+    assert (encoding.name, encoding.has_utf8, encoding.reading) == ("cp1252", True, "cp1252+utf-8")

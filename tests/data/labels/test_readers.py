@@ -34,10 +34,11 @@ def test_the_label_may_come_first_as_in_trec_and_fasttext(tmp_path):
     )
 
 
-def test_lines_that_are_not_utf8_are_latin_1(tmp_path):
+def test_lines_that_are_not_utf8_are_legacy_and_reported(tmp_path):
     pairs, left_out = read(written(tmp_path / "a", b"1 sister\xf0city\n2 na\xc3\xafve\n"))
     assert pairs == [("sisterðcity", "1", 1), ("naïve", "2", 2)]
-    assert left_out == ()
+    note = f"read 1 line of {tmp_path / 'a'} as cp1252, because it is not UTF-8 (line 1)"
+    assert left_out == (note,)
 
 
 def test_tables_with_and_without_a_header(tmp_path):
@@ -249,3 +250,16 @@ def test_decimal_commas_of_numbers_become_points_and_units_are_left_out(tmp_path
     assert [pair.target for pair in corpus.pairs] == targets.split()
     labels = [pair.target for pair in read_labelled(path, TableSettings()).pairs]
     assert not {"14.03", "1.234"} & set(labels)
+
+
+def test_files_of_a_folder_that_are_not_utf8_have_one_encoding_and_are_reported(tmp_path):
+    texts = {"gut": "хорошо молоко сегодня", "schlecht": "плохая погода, холодно и темно"}
+    for label, text in texts.items():
+        (tmp_path / label).mkdir()
+        for number in range(6):
+            (tmp_path / label / f"{number}.txt").write_bytes(text.encode("koi8_r"))
+    (tmp_path / "gut" / "x.txt").write_text("день")
+    corpus = read_labelled(tmp_path)
+    assert {pair.source for pair in corpus.pairs} == {*texts.values(), "день"}
+    (summary,) = corpus.summary()
+    assert summary.startswith(f"read 12 files of {tmp_path} as koi8_r, which are not UTF-8: gut/0")

@@ -13,11 +13,12 @@ from functools import lru_cache
 from itertools import combinations, islice, pairwise
 from pathlib import Path
 
-from regard.data.files.lines import MARK, NUL, reads_as
+from regard.data.files.lines import AND_UTF8, MARK, NUL, is_utf8, reads_as
 from regard.errors import UserError
 
 CODECS = (
-    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
+    *("cp1252", "cp1250", "iso8859_2", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256"),
+    *("cp1257", "koi8_r"),
     *("cp932", "gb18030", "big5", "cp949", "euc_jp", "cp874", "mac_roman"),
 )
 """Encodings that are recognised without a byte-order mark, apart from UTF-8, UTF-16 and UTF-32.
@@ -47,12 +48,14 @@ WESTERN = (
     *("äöüß", "àâæçèéêëîïôœùûüÿ", "áéíóúñü", "àèéìíîòóù", "àáâãçéêíóôõúü", "àçèéíïòóúü"),
     *("éèëïöüó", "åäöé", "æøåéòô", "áæéíðóöúýþ", "äöõüšž"),
 )
+CENTRAL = (
+    *("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "ăâîşţ", "čćđšž"),
+    *("äöüß", "çë"),
+)
 LATIN = {
     "cp1252": WESTERN,
-    "cp1250": (
-        *("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "ăâîşţ", "čćđšž"),
-        *("äöüß", "çë"),
-    ),
+    "cp1250": CENTRAL,
+    "iso8859_2": CENTRAL,
     "cp1254": ("çğıİöşüâîû", *WESTERN[:6]),
     "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž", "äöõüšž"),
     "mac_roman": WESTERN,
@@ -129,6 +132,13 @@ class Encoding:
     example: str = ""
     """First word that the second best encoding reads differently, decoded, if the encoding is not
     certain."""
+    has_utf8: bool = False
+    """Whether lines may be UTF-8 too."""
+
+    @property
+    def reading(self) -> str:
+        """Name for the reader of lines."""
+        return f"{self.name}{AND_UTF8}" if self.has_utf8 else self.name
 
     @property
     def is_utf8(self) -> bool:
@@ -144,7 +154,10 @@ UTF8 = Encoding("utf-8")
 
 
 def named(name: str) -> Encoding:
-    """Return the encoding of this name. UserError for an unknown name."""
+    """Return the encoding of this name, or of `Encoding.reading`. UserError for an unknown
+    name."""
+    has_utf8 = name.endswith(AND_UTF8)
+    name = name.removesuffix(AND_UTF8)
     try:
         info = codecs.lookup(name)
         "a".encode(info.name)
@@ -155,7 +168,7 @@ def named(name: str) -> Encoding:
             "cp1253"
         ) from None
     is_utf8 = info.name in ("utf-8", "utf-8-sig", "ascii")
-    return UTF8 if is_utf8 else Encoding(info.name)
+    return UTF8 if is_utf8 else Encoding(info.name, has_utf8=has_utf8)
 
 
 def recognise(head: bytes, path: Path) -> Encoding:
@@ -163,9 +176,10 @@ def recognise(head: bytes, path: Path) -> Encoding:
 
     A byte-order mark decides, then valid UTF-8, then NUL bytes at every second place (UTF-16). A
     file with few lines that are not UTF-8 is UTF-8 if it has characters beyond ASCII in UTF-8, or
-    fewer than `MIN_WORDS` words with a byte beyond ASCII. Otherwise these words are decoded with
-    each of `CODECS`; the encoding with the most plausible words is taken. If few lines have such
-    words, cp1252 precedes encodings that fit slightly better. UserError if none is plausible."""
+    fewer than `MIN_WORDS` words with a byte beyond ASCII. Otherwise the words that are not UTF-8
+    are decoded with each of `CODECS`; the encoding with the most plausible words is taken. Lines of
+    UTF-8 are then read as UTF-8. If few lines have such words, cp1252 precedes encodings that fit
+    slightly better. UserError if none is plausible."""
     if head.startswith(MARK):
         return UTF8
     for mark, marked in MARKS.items():
@@ -173,17 +187,17 @@ def recognise(head: bytes, path: Path) -> Encoding:
             return Encoding(marked)
     if NUL in head:
         return _with_nul(head)
-    if _is_utf8(head):
+    if is_utf8(head):
         return UTF8
     lines = head.splitlines()
     beyond = [line for line in lines if not line.isascii()]
-    num_wrong = sum(not _is_utf8(line) for line in beyond)
+    num_wrong = sum(not is_utf8(line) for line in beyond)
     is_rare = num_wrong <= FEW * len(lines)
     has_letters = not head.decode("utf-8", "ignore").isascii()
     if has_letters and (is_rare or 2 * num_wrong <= len(beyond)):
         return UTF8
-    beyond_ascii = (word[0] for word in WORD.finditer(head) if not word[0].isascii())
-    words = list(islice(beyond_ascii, MAX_WORDS))
+    found = (word[0] for word in WORD.finditer(head))
+    words = list(islice((word for word in found if not is_utf8(word)), MAX_WORDS))
     if is_rare and len(words) < MIN_WORDS:
         return UTF8
     scores = _scores(words)
@@ -194,24 +208,16 @@ def recognise(head: bytes, path: Path) -> Encoding:
         raise UserError(
             f"{path}: the encoding was not recognised: name it with --data.encoding, such as cp1252"
         )
-    return Encoding(name, is_certain=False, example=_example(words, scores, name))
+    return Encoding(name, False, _example(words, scores, name), has_utf8=True)
 
 
 def _with_nul(head: bytes) -> Encoding:
     """Return the encoding of a file with NUL bytes; UTF-8, whose reader reports them, unless it is
     UTF-16 or UTF-32."""
     beginning = head[:4000]
-    if 8 * beginning.count(NUL) < len(beginning) and _is_utf8(head):
+    if 8 * beginning.count(NUL) < len(beginning) and is_utf8(head):
         return UTF8
     return next((Encoding(name) for name in ORDERS if reads_as(beginning, name)), UTF8)
-
-
-def _is_utf8(content: bytes) -> bool:
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _scores(words: Sequence[bytes]) -> dict[str, float]:

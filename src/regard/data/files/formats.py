@@ -18,11 +18,11 @@ from regard.data.files.encodings import UTF8, Encoding
 from regard.data.files.header import has_header, is_usual_name, lacks_first_name, num_titles
 from regard.data.files.lines import (
     MAX_LINE,
-    LineNumbers,
+    LineProblem,
     check_beginning,
     check_text,
-    counting_marks,
     decoded,
+    noting,
     numbers_of,
 )
 from regard.data.files.named_rows import SUFFIXES, TITLES, has_json_records, named_rows
@@ -354,15 +354,15 @@ def read_rows(
     settings: TableSettings,
     *,
     otherwise: str | None = None,
-    marks: LineNumbers | None = None,
+    notes: list[LineProblem] | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of a file with columns, the header included, in constant memory. Rows above
     the table have the fault "title", apart from blank rows, and rows with more cells than the table
     has columns the fault "many columns". A header without a cell above the names of the rows gets a
     blank one. Lines of a UTF-8 file that are not UTF-8 are decoded with the
-    encoding `otherwise`, if it is set; lines with byte-order marks are added to `marks`. UserError
-    if the file cannot be read."""
-    rows = _all_rows(path, form, settings, otherwise, marks)
+    encoding `otherwise`, if it is set; lines with byte-order marks or in another encoding are added
+    to `notes`. UserError if the file cannot be read."""
+    rows = _all_rows(path, form, settings, otherwise, notes)
     for row in rows:
         if is_blank(row.cells):
             yield row
@@ -383,16 +383,16 @@ def _all_rows(
     form: FileFormat,
     settings: TableSettings,
     otherwise: str | None,
-    marks: LineNumbers | None,
+    notes: list[LineProblem] | None,
 ) -> Iterator[Row]:
     """Yield all rows of a file, in constant memory."""
     if form.kind in TITLES:
         yield from named_rows(path, form.kind, settings.sheet)
         return
     with open_bytes(path) as file:
-        lines = decoded(file, path, otherwise, form.encoding.name)
-        if marks is not None:
-            lines = counting_marks(lines, marks)
+        lines = decoded(file, path, otherwise, form.encoding.reading)
+        if notes is not None:
+            lines = noting(lines, path, notes)
         delimiter = form.delimiter or "\t"
         yield from table_rows(lines, delimiter, form.quotes, form.width)
 

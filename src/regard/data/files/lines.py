@@ -51,8 +51,24 @@ MAX_LINE = 1 << 24
 MARK = b"\xef\xbb\xbf"
 """Byte-order mark in UTF-8. Inside a file it shows that files were joined."""
 NUL = b"\0"
-LEGACY_ENCODING = "latin-1"
+LEGACY_ENCODING = "cp1252"
 """Encoding of lines that are not UTF-8 in files of older collections."""
+AND_UTF8 = "+utf-8"
+"""End of the name of an encoding of a file that may have lines of UTF-8 too."""
+BEYOND_ASCII = re.compile(rb"[^\x00-\x7f]+")
+SEVERAL_BYTES = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
+"""Character of UTF-8 beyond ASCII."""
+THREE_BYTES = re.compile(rb"[\xe0-\xef][\x80-\xbf]{2}")
+"""Character of UTF-8 that Chinese, Japanese and Korean texts have."""
+PAIRS_OF_BYTES = frozenset(("cp932", "gb18030", "big5", "cp949", "euc_jp", "euc_kr", "shift_jis"))
+"""Encodings with several bytes for a letter. Two bytes may be a character of UTF-8 too."""
+NOTES: dict[Fault, str] = {
+    "UTF-8": "read {} of {} as UTF-8, unlike the other lines ({})",
+    "other encoding": f"read {{}} of {{}} as {LEGACY_ENCODING}, because it is not UTF-8 ({{}})",
+}
+"""Sentences about lines that are used but decoded in another encoding than the other lines."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair, which no file of UTF-8 can hold."""
 MAX_ODD = 0.02
@@ -176,6 +192,14 @@ class Line(NamedTuple):
     """Whether the line is UTF-8."""
     is_marked: bool = False
     """Whether a byte-order mark was removed, apart from the mark at the beginning of the file."""
+    other: Fault | None = None
+    """Encoding of the line, if it is not that of the file: UTF-8 or another one."""
+
+    @property
+    def notes(self) -> tuple[Fault, ...]:
+        """Changes of a line that can be used."""
+        marks: tuple[Fault, ...] = ("byte-order mark",) if self.is_marked else ()
+        return marks if self.other is None else (*marks, self.other)
 
     @property
     def fault(self) -> Fault | None:
@@ -193,14 +217,18 @@ def decoded(
     first_number: int = 1,
 ) -> Iterator[Line]:
     """Yield the lines of an open file. Line ends are \\n and \\r\\n only; byte-order marks are
-    removed. Lines that are not UTF-8 are decoded with the encoding `otherwise`, if it is set. Files
-    of another encoding must be open files of bytes, not lines. An open file may begin inside
+    removed. Lines that are not UTF-8 are decoded with the encoding `otherwise`, if it is set. An
+    encoding that ends with `AND_UTF8` is that of lines that are not UTF-8. Files of another
+    encoding must be open files of bytes, not lines. An open file may begin inside
     another one, with the line of number `first_number`.
 
     UserError for UTF-16 that is read as UTF-8; for line ends of \\r alone; for a file
     of another format (`FORMATS`); for a line of more than `MAX_LINE` bytes, whose rest is not read;
     and if reading fails."""
-    if encoding != "utf-8":
+    is_mixed = encoding.endswith(AND_UTF8)
+    if is_mixed:
+        otherwise = encoding.removesuffix(AND_UTF8)
+    elif encoding != "utf-8":
         yield from _transcoded(file, path, encoding, first_number)
         return
     number, first = first_number - 1, b""
@@ -216,7 +244,10 @@ def decoded(
             is_marked = MARK in content
             if is_marked:
                 content = content.replace(MARK, b"")
-            yield _decoded(number, content, otherwise, is_marked)
+            if is_mixed and otherwise is not None and not content.isascii():
+                yield _mixed(number, content, otherwise, is_marked)
+            else:
+                yield _decoded(number, content, otherwise, is_marked)
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot read {path} after line {number}: {error}") from error
 
@@ -248,12 +279,20 @@ def _transcoded(
             text.detach()
 
 
-def counting_marks(lines: Iterable[Line], marks: LineNumbers) -> Iterator[Line]:
-    """Yield the lines, and add those with byte-order marks to `marks`."""
+def noting(lines: Iterable[Line], path: str | Path, notes: list[LineProblem]) -> Iterator[Line]:
+    """Yield the lines, and add those with a byte-order mark or in another encoding to `notes`."""
     for line in lines:
-        if line.is_marked:
-            marks.add(line.number)
+        if line.is_marked or line.other:
+            notes.extend(LineProblem(str(path), line.number, note, "") for note in line.notes)
         yield line
+
+
+def summary_of(problems: Iterable[LineProblem]) -> tuple[str, ...]:
+    """Return the sentences about lines that were dropped or changed."""
+    left_out = LeftOut()
+    for problem in problems:
+        left_out.add(problem)
+    return left_out.summary()
 
 
 def check_beginning(line: bytes, path: str | Path) -> None:
@@ -340,8 +379,52 @@ def _decoded(number: int, line: bytes, otherwise: str | None, is_marked: bool) -
         return Line(number, line.decode("utf8"), True, is_marked)
     except UnicodeDecodeError:
         if otherwise is not None:
-            return Line(number, line.decode(otherwise), True, is_marked)
+            return Line(number, legacy_text(line, otherwise), True, is_marked, "other encoding")
         return Line(number, line.decode("utf8", errors="replace"), False, is_marked)
+
+
+def legacy_text(content: bytes, encoding: str) -> str:
+    """Return bytes that are not UTF-8 as text. Bytes that cp1252 lacks are those of Latin-1."""
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError:
+        return content.decode("latin-1" if encoding == LEGACY_ENCODING else encoding, "replace")
+
+
+def mixed_text(line: bytes, encoding: str) -> tuple[str, bool]:
+    """Return the text of a line of UTF-8 or of this encoding, and whether it has UTF-8. Parts of a
+    line, such as columns of two files, may differ. UTF-8 precedes the encoding, unless two bytes
+    are a letter of it."""
+    has_pairs = encoding in PAIRS_OF_BYTES
+    if (THREE_BYTES if has_pairs else SEVERAL_BYTES).search(line) is None:
+        return legacy_text(line, encoding), False
+    try:
+        return line.decode("utf-8"), True
+    except UnicodeDecodeError:
+        if has_pairs:
+            return legacy_text(line, encoding), False
+    parts = [b"", *BEYOND_ASCII.findall(line)]
+    texts = [
+        part.decode("utf-8") if is_utf8(part) else legacy_text(part, encoding) for part in parts
+    ]
+    between = BEYOND_ASCII.split(line)
+    joined = "".join(text + rest.decode() for text, rest in zip(texts, between, strict=True))
+    return joined, any(map(is_utf8, parts[1:]))
+
+
+def is_utf8(content: bytes) -> bool:
+    """Return whether bytes are UTF-8."""
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _mixed(number: int, line: bytes, encoding: str, is_marked: bool) -> Line:
+    text, has_utf8 = mixed_text(line.removesuffix(b"\n").removesuffix(b"\r"), encoding)
+    is_good = "\ufffd" not in text
+    return Line(number, text, is_good, is_marked, "UTF-8" if has_utf8 else None)
 
 
 def _sentences(path: str, kinds: dict[Fault, LineNumbers]) -> Iterator[str]:
@@ -357,6 +440,10 @@ def _sentences(path: str, kinds: dict[Fault, LineNumbers]) -> Iterator[str]:
         yield f"left out {count} {noun} of {path}: {'; '.join([', '.join(reasons), *remedies])}"
     if marks := kinds.get("byte-order mark"):
         yield marks_removed(path, marks)
+    for kind, note in NOTES.items():
+        if changed := kinds.get(kind):
+            number = "1 line" if changed.count == 1 else f"{changed.count} lines"
+            yield note.format(number, path, changed)
 
 
 def marks_removed(path: str | Path, lines: LineNumbers) -> str:
@@ -380,10 +467,11 @@ def _replacing(
     first_number: int = 1,
 ) -> Iterator[str]:
     for line in decoded(file, path, encoding=encoding, first_number=first_number):
+        name = encoding.removesuffix(AND_UTF8)
         if line.fault:
-            report(LineProblem(path, line.number, line.fault, line.text, encoding))
-        if line.is_marked:
-            report(LineProblem(path, line.number, "byte-order mark", line.text))
+            report(LineProblem(path, line.number, line.fault, line.text, name))
+        for note in line.notes:
+            report(LineProblem(path, line.number, note, line.text, name))
         yield line.text
 
 
@@ -392,5 +480,6 @@ def _warn(problem: LineProblem) -> None:
         "not UTF-8": f"is not {problem.encoding.upper()}: what could not be read became U+FFFD",
         "NUL": "has NUL characters",
         "byte-order mark": "had a byte-order mark, which was removed",
+        "UTF-8": f"is UTF-8, unlike other lines, which are {problem.encoding}",
     }
     log.warning("%s, line %d %s", problem.path, problem.line, reports[problem.kind])

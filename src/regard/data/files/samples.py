@@ -16,8 +16,9 @@ from pathlib import Path
 
 from regard.data.files.blocks import Block, blocks_of, is_small
 from regard.data.files.cells import cell_text
+from regard.data.files.encodings import Encoding
 from regard.data.files.formats import NOT_READ, FileFormat, read_rows
-from regard.data.files.lines import MAX_LINE
+from regard.data.files.lines import LEGACY_ENCODING, MAX_LINE, legacy_text, mixed_text
 from regard.data.files.named_rows import DECODER, parquet_rows_at
 from regard.data.files.tables import Quotes, TableSettings, flat_fields, is_blank, rows_of
 
@@ -184,17 +185,19 @@ def _text(content: bytes, form: FileFormat) -> str:
     else:
         content = content[content.find(b"\n") + 1 : content.rfind(b"\n") + 1]
         try:
-            text = content.decode(encoding)
+            text = content.decode("utf-8" if form.encoding.has_utf8 else encoding)
         except UnicodeDecodeError:
-            text = "\n".join(_decoded(line, encoding) for line in content.split(b"\n"))
+            text = "\n".join(_decoded(line, form.encoding) for line in content.split(b"\n"))
     return text.replace("\r\n", "\n").replace("\ufeff", "")
 
 
-def _decoded(line: bytes, encoding: str) -> str:
+def _decoded(line: bytes, encoding: Encoding) -> str:
+    if encoding.has_utf8:
+        return mixed_text(line, encoding.name)[0]
     try:
-        return line.decode(encoding)
+        return line.decode(encoding.name)
     except UnicodeDecodeError:
-        return line.decode("latin-1") if encoding == "utf-8" else line.decode(encoding, "replace")
+        return legacy_text(line, LEGACY_ENCODING if encoding.is_utf8 else encoding.name)
 
 
 def _of_json_lines(text: str, names: Cells) -> Iterator[Cells]:

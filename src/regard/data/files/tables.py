@@ -56,6 +56,8 @@ class Row:
     """Number of the first line; in a workbook, of the row."""
     fault: Fault | None = None
     """Reason why a line of the row cannot be used."""
+    other: Fault | None = None
+    """Encoding of a line of the row, if it is not that of the file."""
 
 
 def suffix_of(path: Path) -> str:
@@ -209,7 +211,7 @@ def table_rows(
         yield from _quoted_rows(lines, delimiter, quotes, width)
         return
     for line in lines:
-        yield Row(tuple(line.text.split(delimiter)), line.number, line.fault)
+        yield Row(tuple(line.text.split(delimiter)), line.number, line.fault, line.other)
 
 
 def _quoted_rows(
@@ -252,10 +254,11 @@ def _quoted_rows(
             waiting.extendleft(reversed(taken[1:]))
             reader = new_reader()
             continue
-        fault = first.fault
+        fault, other = first.fault, first.other
         if len(taken) > 1:
             fault = next((line.fault for line in taken if line.fault), None)
-        yield Row(tuple(cells), first.number, fault)
+            other = next((line.other for line in taken if line.other), None)
+        yield Row(tuple(cells), first.number, fault, other)
 
 
 def _are_rows(lines: Sequence[Line], delimiter: str, width: int) -> bool:

@@ -26,11 +26,10 @@ from regard.data.files.header import CAPTION_NAMES, FILE_NAMES
 from regard.data.files.lines import (
     LEGACY_ENCODING,
     Line,
-    LineNumbers,
     LineProblem,
-    counting_marks,
     decoded,
-    marks_removed,
+    noting,
+    summary_of,
 )
 from regard.data.files.named_rows import has_json_records
 from regard.data.files.tables import (
@@ -125,7 +124,7 @@ def read_captions(
 
 
 def _lines(path: Path, folder: Path, settings: TableSettings) -> Captions:
-    form, marks = formats.recognise(path, settings), LineNumbers()
+    form, notes = formats.recognise(path, settings), list[LineProblem]()
     if form.has_names:
         settings = replace(settings, header=True)
     is_table = form.kind != "text" or suffix_of(path) in SEPARATORS
@@ -134,21 +133,20 @@ def _lines(path: Path, folder: Path, settings: TableSettings) -> Captions:
         first = formats.first_rows(path, form, settings, 1)
         is_table = bool(first and _named_columns(first[0].cells, settings, path))
     if is_table and path.is_file():
-        rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, marks=marks)
+        rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, notes=notes)
         corpus = Corpus.of(_table(rows, path, folder, settings))
     else:
-        corpus = _of_lines(path, folder, form, marks, settings)
-    remarks = (marks_removed(path, marks),) if marks.count else ()
-    return Captions(replace(corpus, remarks=remarks))
+        corpus = _of_lines(path, folder, form, notes, settings)
+    return Captions(replace(corpus, remarks=summary_of(notes)))
 
 
 def _of_lines(
-    path: Path, folder: Path, form: FileFormat, marks: LineNumbers, settings: TableSettings
+    path: Path, folder: Path, form: FileFormat, notes: list[LineProblem], settings: TableSettings
 ) -> Corpus:
     """Read a pipe, or lines without a recognised delimiter, whose first line may be a header with
     commas."""
     with open_bytes(path) as file:
-        lines = counting_marks(decoded(file, path, LEGACY_ENCODING, form.encoding.name), marks)
+        lines = noting(decoded(file, path, LEGACY_ENCODING, form.encoding.reading), path, notes)
         first = next(lines, None)
         if first is None:
             return NO_PAIRS

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from regard.characters import composed, is_blank_text
 from regard.data.examples import Corpus, Pair
 from regard.data.files import encodings
-from regard.data.files.lines import LEGACY_ENCODING, NUL, TEXT_EXPECTED, LineProblem, check_text
+from regard.data.files.lines import (
+    LEGACY_ENCODING,
+    LINES_SHOWN,
+    NUL,
+    TEXT_EXPECTED,
+    LineProblem,
+    check_text,
+    is_utf8,
+    legacy_text,
+)
 from regard.errors import UserError
 from regard.files import read_bytes
 
@@ -26,6 +36,8 @@ MAX_FILES = 5_000_000
 """Largest number of files."""
 NUM_ERRORS = 50
 """Number of files that are no texts after which reading stops, if they are more than the texts."""
+NUM_SAMPLES = 1000
+"""Number of files from which their encoding is recognised."""
 EVERY = 500
 """Number of files between calls of the callback."""
 
@@ -42,9 +54,10 @@ def read_folders(path: Path, on_progress: OnProgress | None = None) -> Corpus:
             "train, dev and test in their names"
         )
     texts, errors = list[Pair | LineProblem](), list[UserError]()
+    legacy, others = _legacy_encoding(files), list[Path]()
     for number, file in enumerate(files, start=1):
         try:
-            texts.append(_whole(file))
+            texts.append(_whole(file, legacy, others))
         except UserError as error:
             errors.append(error)
         is_end = number == len(files)
@@ -55,12 +68,40 @@ def read_folders(path: Path, on_progress: OnProgress | None = None) -> Corpus:
             )
         if on_progress and number % EVERY == 0:
             on_progress("reading files", number, len(files))
+    remarks = _remarks(path, others, legacy)
     if not errors:
-        return Corpus.of(texts)
+        return Corpus.of(texts, remarks)
     noun = "file" if len(errors) == 1 else "files"
     remark = f"left out {len(errors)} {noun} of {path}: {errors[0]}"
     more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
-    return Corpus.of(texts, (f"{remark}{more}",))
+    return Corpus.of(texts, (f"{remark}{more}", *remarks))
+
+
+def _legacy_encoding(files: Sequence[Path]) -> str:
+    """Return the encoding of those files that are not UTF-8, from a sample of the files."""
+    contents = list[bytes]()
+    for file in files[:: len(files) // NUM_SAMPLES + 1]:
+        with suppress(UserError):
+            content = read_bytes(file)
+            if NUL not in content and not is_utf8(content):
+                contents.append(content)
+    try:
+        encoding = encodings.recognise(b"\n".join(contents), Path())
+    except UserError:
+        return LEGACY_ENCODING
+    return LEGACY_ENCODING if encoding.is_utf8 else encoding.name
+
+
+def _remarks(path: Path, others: Sequence[Path], encoding: str) -> tuple[str, ...]:
+    """Return a sentence about files that are not UTF-8, if there are any."""
+    if not others:
+        return ()
+    names = ", ".join(str(file.relative_to(path)) for file in others[:LINES_SHOWN])
+    more = f" and {len(others) - LINES_SHOWN} more" if len(others) > LINES_SHOWN else ""
+    noun, verb = ("file", "is") if len(others) == 1 else ("files", "are")
+    return (
+        f"read {len(others)} {noun} of {path} as {encoding}, which {verb} not UTF-8: {names}{more}",
+    )
 
 
 def check_no_system(path: Path) -> None:
@@ -105,11 +146,16 @@ def _entries(folder: str | Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
     return sorted(named, key=lambda entry: entry.name)
 
 
-def _whole(file: Path) -> Pair | LineProblem:
-    """Return the text of a file with its label. UserError if the file is not text."""
+def _whole(file: Path, legacy: str, others: list[Path]) -> Pair | LineProblem:
+    """Return the text of a file with its label. A file that is not UTF-8, UTF-16 or UTF-32 is read
+    in the encoding `legacy`, and added to `others`. UserError if the file is not text."""
     content = read_bytes(file)
     check_text(content, file)
-    text = " ".join(_text(content, file).replace("\ufeff", "").split())
+    text = _text(content, file)
+    if text is None:
+        others.append(file)
+        text = legacy_text(content, legacy)
+    text = " ".join(text.replace("\ufeff", "").split())
     if "\0" in text:
         raise UserError(f"{file} is not text, because it has NUL bytes: {TEXT_EXPECTED}")
     if is_blank_text(text):
@@ -117,13 +163,10 @@ def _whole(file: Path) -> Pair | LineProblem:
     return Pair(text, composed(file.parent.name), 1, str(file))
 
 
-def _text(content: bytes, file: Path) -> str:
-    """Return the text of a file of UTF-8, UTF-16 or UTF-32, otherwise of `LEGACY_ENCODING`."""
+def _text(content: bytes, file: Path) -> str | None:
+    """Return the text of a file of UTF-8, UTF-16 or UTF-32; None for another encoding."""
     if NUL in content or content.startswith(tuple(encodings.MARKS)):
         encoding = encodings.recognise(content, file)
         if not encoding.is_utf8:
             return content.decode(encoding.name, "replace")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode(LEGACY_ENCODING)
+    return content.decode("utf-8-sig") if is_utf8(content) else None

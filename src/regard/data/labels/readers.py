@@ -28,11 +28,10 @@ from regard.data.files.lines import (
     LEGACY_ENCODING,
     LeftOut,
     Line,
-    LineNumbers,
     LineProblem,
-    counting_marks,
     decoded,
-    marks_removed,
+    noting,
+    summary_of,
 )
 from regard.data.files.tables import (
     SEPARATORS,
@@ -105,7 +104,7 @@ def read_labelled(
     """Read all examples of a file, or of a folder with one folder for each label.
 
     Lines that are blank, have a NUL, or lack their label or text are dropped and listed. Lines that
-    are not UTF-8 in a file of UTF-8 are read as Latin-1, the encoding of older collections.
+    are not UTF-8 in a file of UTF-8 are read as cp1252, the encoding of older collections.
     UserError if there are no examples, or if a column is missing. The first row of a table is a
     header if it has a usual name, or if its second field is a label of no other row. Labels in
     `known`, such as those of the training data, are never read as names. If `known` is None,
@@ -145,21 +144,21 @@ def several_labels_of(left_out: LeftOut) -> tuple[str, ...]:
 
 
 def _file(path: Path, settings: TableSettings, known: Set[str] | None) -> Corpus:
-    form, marks = formats.recognise(path, settings), LineNumbers()
+    form, notes = formats.recognise(path, settings), list[LineProblem]()
     if form.has_names:
         settings = replace(settings, header=True)
     if (form.kind == "text" and form.delimiter is None) or not path.is_file():
         return _lines(path, form, settings, known)
-    rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, marks=marks)
+    rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, notes=notes)
     corpus = _table(list(rows), path, settings, known, form.usual_mark)
-    return _with_marks(corpus, marks, path)
+    return _with_notes(corpus, notes)
 
 
 def _lines(path: Path, form: FileFormat, settings: TableSettings, known: Set[str] | None) -> Corpus:
     """Read lines with the label first, or a pipe, whose first line says whether it has columns."""
-    marks = LineNumbers()
+    notes = list[LineProblem]()
     with open_bytes(path) as file:
-        lines = counting_marks(decoded(file, path, LEGACY_ENCODING, form.encoding.name), marks)
+        lines = noting(decoded(file, path, LEGACY_ENCODING, form.encoding.reading), path, notes)
         first = next(lines, None)
         if first is None:
             return Corpus(())
@@ -177,13 +176,11 @@ def _lines(path: Path, form: FileFormat, settings: TableSettings, known: Set[str
             is_marked = are_marked([line.text for line in listed])
             corpus = Corpus.of(_label_first(line, path, is_marked) for line in listed)
             corpus = with_numbers(corpus, path, settings) if known is None else corpus
-    return _with_marks(corpus, marks, path)
+    return _with_notes(corpus, notes)
 
 
-def _with_marks(corpus: Corpus, marks: LineNumbers, path: Path) -> Corpus:
-    if not marks.count:
-        return corpus
-    return replace(corpus, remarks=(*corpus.remarks, marks_removed(path, marks)))
+def _with_notes(corpus: Corpus, notes: Sequence[LineProblem]) -> Corpus:
+    return replace(corpus, remarks=(*corpus.remarks, *summary_of(notes)))
 
 
 def with_numbers(corpus: Corpus, place: Path | str, settings: TableSettings) -> Corpus:

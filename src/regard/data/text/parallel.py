@@ -13,7 +13,7 @@ from regard.data.examples import Corpus, Pair, ReadColumns
 from regard.data.files import formats
 from regard.data.files.formats import FileFormat
 from regard.data.files.header import SOURCE_NAMES, TARGET_NAMES, has_header
-from regard.data.files.lines import LeftOut, Line, LineNumbers, LineProblem, decoded
+from regard.data.files.lines import LeftOut, Line, LineProblem, decoded
 from regard.data.files.samples import sample_rows
 from regard.data.files.tables import (
     Row,
@@ -96,8 +96,8 @@ def _items(
                 if source is None or target is None:
                     raise UserError(_lengths_differ(paths, (encoding, target_encoding)))
                 for line, name in zip((source, target), paths, strict=True):
-                    if line.is_marked:
-                        yield LineProblem(name, line.number, "byte-order mark", line.text)
+                    for note in line.notes:
+                        yield LineProblem(name, line.number, note, line.text)
                 yield _couple(source, target, paths, has_features=has_features)
 
 
@@ -205,17 +205,18 @@ def _table(
     path: Path, settings: TableSettings, columns: PairColumns
 ) -> Iterator[Pair | LineProblem]:
     """Yield the pairs of a file of any format."""
-    marks, is_header = LineNumbers(), columns.has_header
+    notes, is_header = list[LineProblem](), columns.has_header
     header: tuple[str, ...] | None = None
-    for row in formats.read_rows(path, columns.form, settings, marks=marks):
+    for row in formats.read_rows(path, columns.form, settings, notes=notes):
         if is_header and row.fault not in formats.NOT_READ and not is_blank(row.cells):
             is_header, header = False, row.cells
         elif row.cells == header:
             yield LineProblem(str(path), row.line, "repeated header", "\t".join(row.cells))
         else:
             yield _of_row(row, columns, str(path))
-    for line in marks.first:
-        yield LineProblem(str(path), line, "byte-order mark", "")
+        if notes:
+            yield from notes
+            notes.clear()
 
 
 def _of_row(row: Row, columns: PairColumns, path: str) -> Pair | LineProblem:
@@ -235,7 +236,7 @@ def _of_row(row: Row, columns: PairColumns, path: str) -> Pair | LineProblem:
 
 def _encoding(path: str | Path, settings: TableSettings | None) -> str:
     """Return the encoding of one of two files, or of a file of pairs."""
-    return "utf-8" if settings is None else formats.recognise(Path(path), settings).encoding.name
+    return "utf-8" if settings is None else formats.recognise(Path(path), settings).encoding.reading
 
 
 def parse_pairs(lines: Iterable[bytes], path: str | Path, *, limit: int | None = None) -> Corpus:
@@ -251,8 +252,9 @@ def no_pairs(paths: tuple[str | Path, str | Path | None], left_out: LeftOut) -> 
 
 
 def _read(line: Line, path: str, width: int = 0) -> Iterator[Pair | LineProblem]:
-    if line.is_marked:
-        yield LineProblem(path, line.number, "byte-order mark", line.text)
+    if line.is_marked or line.other:
+        for note in line.notes:
+            yield LineProblem(path, line.number, note, line.text)
     yield _columns(line, path, width)
 
 

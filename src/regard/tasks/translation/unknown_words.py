@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from regard import trace
 from regard.config import SearchConfig
+from regard.data.files.lines import NOTES
 from regard.data.text.features import SEPARATOR
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
@@ -95,7 +96,8 @@ def read_lexicon(path: Path) -> Mapping[str, str]:
 def _read_lexicon(path: Path, _changed: int) -> Mapping[str, str]:
     """Read a file that is cached until it changes, because texts come in many small batches."""
     corpus = read_pairs(path)
-    unusable = [problem for problem in corpus.problems if problem.kind != "byte-order mark"]
+    changed = ("byte-order mark", *NOTES)
+    unusable = [problem for problem in corpus.problems if problem.kind not in changed]
     if unusable:
         first = unusable[0]
         raise UserError(
