@@ -236,7 +236,7 @@ class Translator(_Estimator):
 
 def _texts(name: str, values: Any) -> list[str]:
     """Return texts as a list. TypeError for anything else, such as a matrix of numbers."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if isinstance(values, str | set | frozenset) or not isinstance(values, Iterable):
         raise TypeError(f"{name} is {type(values).__name__}: expected a list of texts")
     texts = list(values)
     for number, text in enumerate(texts):

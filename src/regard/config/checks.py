@@ -103,10 +103,21 @@ MAX_VALUE_LENGTH = 60
 def check_fields(section: str, record: Any) -> None:
     """Raise a UserError for the first field whose value is not of its type, choices or range."""
     for name, hint in field_types(record.__class__).items():
+        value = getattr(record, name)
+        if (plain := without_numpy(value)) is not value:
+            object.__setattr__(record, name, plain)
         problem = find_problem(hint, getattr(record, name))
         if problem:
             place = f"{section}.{name}" if section else name
             raise UserError(f"{place} is {format_value(getattr(record, name))}: {problem}")
+
+
+def without_numpy(value: Any) -> Any:
+    """Return a number or text of NumPy as a value of Python; any other value unchanged."""
+    if isinstance(value, tuple) and any(hasattr(entry, "dtype") for entry in value):
+        return tuple(map(without_numpy, value))
+    is_scalar = hasattr(value, "dtype") and getattr(value, "shape", None) == ()
+    return value.item() if is_scalar else value
 
 
 def check_heads(section: str, size: int | None, heads: int, positions: str) -> None:

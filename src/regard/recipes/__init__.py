@@ -229,8 +229,10 @@ def with_settings(experiment: Experiment, settings: Mapping[str, object]) -> Exp
 
 def _from_python(value: Any) -> Any:
     """Return a value of Python in the form in which YAML has it."""
-    if isinstance(value, tuple):
-        return list(value)
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):  # of NumPy
+        return value.tolist()
+    if isinstance(value, tuple | list):
+        return list(map(_from_python, value))
     return str(value) if isinstance(value, Path) else value
 
 

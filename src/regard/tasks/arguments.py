@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import ItemsView, Iterable, KeysView, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.config import Data, Experiment, SearchConfig
-from regard.config.checks import format_value
+from regard.config.checks import MAX_VALUE_LENGTH, format_value
 from regard.data.files.lines import SURROGATE
 from regard.errors import UserError
 
@@ -39,33 +40,93 @@ def check_single(run: str | Path, others: Sequence[str | Path]) -> None:
 
 
 def check_texts(name: str, values: Any, kinds: tuple[type, ...] = (str,)) -> list[Any]:
-    """Return the texts (or paths) of an argument as a list. TypeError for anything else."""
+    """Return the texts (or paths) of an argument as a list: those of a list, an iterator, an array,
+    a series, or a data frame of one column. TypeError for anything else."""
     expected = " or ".join(kind.__name__ for kind in kinds)
-    if not isinstance(values, Iterable) or isinstance(values, bytes | bytearray):
-        raise TypeError(_wrong(name, values, f"{expected}, or an iterable of them"))
-    entries = list(values)
+    columns = columns_of(values)
+    if columns is not None:
+        if len(columns) != 1:
+            raise TypeError(
+                f"{name} is a data frame of {len(columns)} columns: expected one column, such as "
+                'frame["text"]'
+            )
+        values = values[columns[0]]
+    entries = _entries(name, values, f"{expected}, or an iterable of them")
     for number, entry in enumerate(entries):
         if not isinstance(entry, kinds):
             raise TypeError(_wrong(f"{name}[{number}]", entry, expected))
-        if isinstance(entry, str) and SURROGATE.search(entry):
-            raise UserError(
-                f"{name}[{number}] is {ascii(entry)[:80]}: it has half of a surrogate pair; "
-                "correct it"
-            )
+        if isinstance(entry, str):
+            _check_surrogates(f"{name}[{number}]", entry)
+            entries[number] = str(entry)  # texts of NumPy are of a type of their own
     return entries
 
 
 def check_pairs(pairs: Any) -> list[tuple[str, str]]:
-    """Return pairs of texts as a list. TypeError for anything else."""
+    """Return pairs of texts as a list: those of a list, an iterator, an array of two columns, a
+    data frame or dictionaries. TypeError for anything else."""
     expected = "a pair of str: source and target"
-    if not isinstance(pairs, Iterable) or isinstance(pairs, str | bytes | bytearray):
-        raise TypeError(_wrong("pairs", pairs, "an iterable of pairs of str"))
-    entries = list(pairs)
+    columns = columns_of(pairs)
+    if columns is not None:
+        names = _sides("pairs", columns)
+        pairs = zip(*(_entries("pairs", pairs[name], expected) for name in names), strict=True)
+    entries = _entries("pairs", pairs, "an iterable of pairs of str")
+    result = []
     for number, entry in enumerate(entries):
-        is_pair = isinstance(entry, tuple | list) and len(entry) == 2
-        if not is_pair or not all(isinstance(text, str) for text in entry):
-            raise TypeError(_wrong(f"pairs[{number}]", entry, expected))
-    return [(source, target) for source, target in entries]
+        place = f"pairs[{number}]"
+        if isinstance(entry, Mapping):
+            sides = [entry[name] for name in _sides(place, list(entry))]
+        else:
+            has_order = isinstance(entry, tuple | list) or hasattr(entry, "tolist")
+            sides = _entries(place, entry, expected) if has_order else []
+        if len(sides) != 2 or not all(isinstance(text, str) for text in sides):
+            raise TypeError(_wrong(place, entry, expected))
+        source, target = map(str, sides)
+        _check_surrogates(f"{place}[0]", source)
+        _check_surrogates(f"{place}[1]", target)
+        result.append((source, target))
+    return result
+
+
+def columns_of(values: Any) -> list[Any] | None:
+    """Return the names of the columns of a data frame; None for anything else."""
+    names = getattr(values, "column_names", None)
+    names = getattr(values, "columns", None) if names is None else names
+    if not isinstance(names, Iterable) or isinstance(values, Mapping):
+        return None
+    return list(names) if hasattr(values, "__getitem__") else None
+
+
+def _sides(place: str, names: Sequence[Any]) -> Sequence[Any]:
+    """Return the names of source and target: these, or both of two names. TypeError for other
+    names."""
+    if {"source", "target"} <= set(names):
+        return ("source", "target")
+    if len(names) != 2:
+        shown = ", ".join(map(str, names))[:MAX_VALUE_LENGTH]
+        raise TypeError(f"{place} has the columns {shown}: expected source and target")
+    return names
+
+
+def _entries(name: str, values: Any, expected: str) -> list[Any]:
+    """Return the entries of an argument in their order. TypeError without an order."""
+    if isinstance(values, Set) and not isinstance(values, KeysView | ItemsView):
+        raise TypeError(f"{_wrong(name, values, expected)}; it has no order: make it a list")
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes | bytearray):
+        raise TypeError(_wrong(name, values, expected))
+    # an array of NumPy, a series of pandas, or an array of Arrow
+    to_list = getattr(values, "tolist", getattr(values, "to_pylist", None))
+    entries = list(values) if to_list is None else to_list()
+    if not isinstance(entries, list):  # an array without an axis
+        raise TypeError(_wrong(name, values, expected))
+    return entries
+
+
+def _check_surrogates(place: str, text: str) -> None:
+    """Raise a UserError for half of a surrogate pair."""
+    if SURROGATE.search(text):
+        raise UserError(
+            f"{place} is {ascii(text)[:80]}: it has half of a surrogate pair; correct it"
+        )
 
 
 def search_of(
@@ -78,9 +139,8 @@ def search_of(
     beside a search."""
     if search is not None and not isinstance(search, SearchConfig):
         raise TypeError(_wrong("search", search, "a regard.config.SearchConfig or None"))
-    for name, number in (("beam", 1 if beam is None else beam), ("num_best", num_best)):
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise TypeError(_wrong(name, number, "a whole number"))
+    beam = None if beam is None else _whole_number("beam", beam)
+    num_best = _whole_number("num_best", num_best)
     if num_best < 1:
         raise UserError(f"num_best (--nbest) is {num_best}: expected 1 or more")
     if search is not None and beam is not None:
@@ -92,6 +152,16 @@ def search_of(
     if beam is not None:
         result = replace(result, beam=beam)
     return result if result.beam >= num_best else replace(result, beam=num_best)
+
+
+def _whole_number(name: str, value: Any) -> int:
+    """Return a whole number, such as one of NumPy, as int. TypeError for anything else."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeError(_wrong(name, value, "a whole number"))
 
 
 def check_path(name: str, value: Any) -> None:

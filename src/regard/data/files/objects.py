@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -65,7 +65,7 @@ def table_of(data: object) -> Table:
     inside a field are columns, such as translation.en.
 
     TypeError for anything else. UserError for fewer than two columns, or equal names."""
-    if isinstance(data, str | bytes | Mapping | Set):
+    if isinstance(data, str | bytes | Mapping | Set) and not isinstance(data, ItemsView):
         raise _wrong_type(data)
     names = getattr(data, "column_names", None)
     names = getattr(data, "columns", None) if names is None else names
@@ -95,6 +95,7 @@ def table_of(data: object) -> Table:
     rows = list(data if to_list is None else to_list())
     if rows and all(isinstance(row, Mapping) for row in rows):
         return _of_records(rows)
+    rows = [row.tolist() if hasattr(row, "tolist") else row for row in rows]
     for number, row in enumerate(rows):
         if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
             raise TypeError(f"data[{number}] is {repr(row)[:60]}: {EXPECTED}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from operator import index
 from pathlib import Path
-from typing import overload
+from typing import SupportsIndex, overload
 
 import numpy as np
 
@@ -99,8 +100,8 @@ class CaptionModel:
         image: str | Path,
         *,
         search: SearchConfig | None = None,
-        beam: int | None = None,
-        num_best: int = 1,
+        beam: SupportsIndex | None = None,
+        num_best: SupportsIndex = 1,
         attention: bool = True,
     ) -> GeneratedText: ...
     @overload
@@ -109,8 +110,8 @@ class CaptionModel:
         image: Iterable[str | Path],
         *,
         search: SearchConfig | None = None,
-        beam: int | None = None,
-        num_best: int = 1,
+        beam: SupportsIndex | None = None,
+        num_best: SupportsIndex = 1,
         attention: bool = True,
     ) -> list[GeneratedText]: ...
     def caption(
@@ -118,8 +119,8 @@ class CaptionModel:
         image: str | Path | Iterable[str | Path],
         *,
         search: SearchConfig | None = None,
-        beam: int | None = None,
-        num_best: int = 1,
+        beam: SupportsIndex | None = None,
+        num_best: SupportsIndex = 1,
         attention: bool = True,
     ) -> GeneratedText | list[GeneratedText]:
         """Caption one image or several images, in their order. `beam` is short for the run's own
@@ -130,6 +131,7 @@ class CaptionModel:
                 [image], search=search, beam=beam, num_best=num_best, attention=attention
             )[0]
         search = search_of(self.experiment, search, beam, num_best)
+        num_best = index(num_best)
         names = [str(name) for name in check_texts("image", image, (str, Path))]
         results: list[GeneratedText] = []
         for first in range(0, len(names), IMAGES_AT_A_TIME):
@@ -144,12 +146,13 @@ class CaptionModel:
         images: Sequence[tuple[str, np.ndarray]],
         *,
         search: SearchConfig | None = None,
-        num_best: int = 1,
+        num_best: SupportsIndex = 1,
         attention: bool = True,
     ) -> list[GeneratedText]:
         """Caption model inputs, each with the name of its image (see `sources`). UserError for a
         search option that images do not allow."""
         search = search_of(self.experiment, search, num_best=num_best)
+        num_best = index(num_best)
         check_search(search)
         limits = Limits(
             start=START,

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import index
 from pathlib import Path
-from typing import overload
+from typing import Any, SupportsIndex, overload
 
 import torch
 
@@ -114,8 +115,8 @@ class TranslationModel:
         text: str,
         *,
         search: SearchConfig | None = None,
-        beam: int | None = None,
-        num_best: int = 1,
+        beam: SupportsIndex | None = None,
+        num_best: SupportsIndex = 1,
         attention: bool = True,
     ) -> GeneratedText: ...
     @overload
@@ -124,8 +125,8 @@ class TranslationModel:
         text: Iterable[str],
         *,
         search: SearchConfig | None = None,
-        beam: int | None = None,
-        num_best: int = 1,
+        beam: SupportsIndex | None = None,
+        num_best: SupportsIndex = 1,
         attention: bool = True,
     ) -> list[GeneratedText]: ...
     def translate(
@@ -133,8 +134,8 @@ class TranslationModel:
         text: str | Iterable[str],
         *,
         search: SearchConfig | None = None,
-        beam: int | None = None,
-        num_best: int = 1,
+        beam: SupportsIndex | None = None,
+        num_best: SupportsIndex = 1,
         attention: bool = True,
     ) -> GeneratedText | list[GeneratedText]:
         """Translate one text or several texts. A blank text has a blank translation. `beam` is
@@ -150,6 +151,7 @@ class TranslationModel:
                 [text], search=search, beam=beam, num_best=num_best, attention=attention
             )[0]
         search = search_of(self.experiment, search, beam, num_best)
+        num_best = index(num_best)
         texts = check_texts("text", text)
         self.source_form.check("text", texts)
         self._check(search)
@@ -248,10 +250,9 @@ class TranslationModel:
                 "the model has no attention: leave it out"
             )
 
-    def score(
-        self, pairs: Sequence[tuple[str, str]], *, attention: bool = True
-    ) -> list[GeneratedText]:
+    def score(self, pairs: Iterable[Any], *, attention: bool = True) -> list[GeneratedText]:
         """Compute the log probability of given targets, token by token, with their attention.
+        `pairs` are tuples of source and target, dictionaries, or a data frame with these columns.
 
         Pairs are scored in batches of similar lengths. `attention=False` omits the maps from the
         traces: that is faster and allows far longer texts. The score is NaN, and there is no trace,
