@@ -106,19 +106,22 @@ def run(arguments: list[str]) -> int:
     ]
     options = parse(Options, names, "regard check")
     several = _several_files(options)
-    experiment = _experiment(options, several)
+    experiment, problem = _experiment(options, several)
     if experiment is None:
         _print_report(options, several or DataConfig(), is_divided=several is not None)
         return 0
     _check_options(options, experiment.data.task)
+    if problem:
+        say(f"training would stop: {problem}")
+    stops = 1 if problem else 0
     if not isinstance(experiment.data, DataConfig):
-        return _print_check(experiment)
+        return _print_check(experiment) or stops
     _print_report(options, experiment.data, is_divided=several is not None)
     from regard.runs.corpora import LARGE
 
     # Encoding as for training would take long.
     is_large = sum(path.stat().st_size for path in _files(experiment.data)) >= LARGE
-    return 0 if is_large else _print_check(experiment, counts=False)
+    return stops if is_large else _print_check(experiment, counts=False) or stops
 
 
 def _several_files(options: Options) -> DataConfig | None:
@@ -152,25 +155,26 @@ def _files(data: DataConfig) -> list[Path]:
     return [path for path in chain.from_iterable(pairs) if path is not None]
 
 
-def _experiment(options: Options, several: DataConfig | None) -> Experiment | None:
-    """Return the experiment that suits the data, and print what is recognised, of several files in
-    the first; None for pairs that are not inspected: those of two files and of a pipe."""
+def _experiment(options: Options, several: DataConfig | None) -> tuple[Experiment | None, str]:
+    """Return the experiment that suits the data, and the choice of columns that the user has to
+    make, if any. Print what is recognised, of several files in the first. No experiment for pairs
+    that are not inspected: those of two files and of a pipe."""
     from regard.cli.experiments import find_experiment, inspect_file
 
     path = options.data
     if several is not None:
         path = None if several.corpora[0].target_path else _files(several)[0]
     if path is None or options.target_path is not None:
-        return None
+        return None, ""
     name = str(path)
     if path.is_dir():
         if (path / "config.yaml").exists():
             raise UserError(f"{name} is a run folder: expected data to train on")
         labels = find_experiment("labels")
-        return replace(labels, data=replace(labels.data, path=path))
+        return replace(labels, data=replace(labels.data, path=path)), ""
     check_input(path)
     if not path.is_file():
-        return None
+        return None, ""
     typed = {
         "--data.task": options.task if several is None else "translate",
         "--data.target": options.target,
@@ -188,6 +192,7 @@ def _experiment(options: Options, several: DataConfig | None) -> Experiment | No
         print(f"{len(_files(several))} files; recognised in the first:")
     if inspection is not None:
         say("\n".join(inspection.lines()))
+    problem = "" if inspection is None or several is not None else inspection.problem
     experiment = find_experiment(name, words)
     data = replace(experiment.data, **form)
     if isinstance(data, CaptionDataConfig):
@@ -202,7 +207,7 @@ def _experiment(options: Options, several: DataConfig | None) -> Experiment | No
     if isinstance(data, ClassificationDataConfig):
         mark = options.decimal_mark or data.decimal_mark
         data = replace(data, dev_path=options.dev, test_path=options.test, decimal_mark=mark)
-    return replace(experiment, data=data)
+    return replace(experiment, data=data), problem
 
 
 def _check_options(options: Options, task: TaskName) -> None:

@@ -29,6 +29,7 @@ from regard.files import check_input, check_name, exists, shorten_name
 from regard.names import DecimalMark, TargetKind, TaskName
 from regard.runs.folder import RunFolder
 from regard.runs.table_settings import (
+    check_choice,
     experiment_on_file,
     number_fields,
     run_name,
@@ -103,6 +104,7 @@ def choose_experiment(arguments: Sequence[str]) -> ChosenExperiment:
     chosen = _choose_kinds(find_experiment(arguments[0], arguments), arguments)
     inspection = inspect_file(arguments[0], arguments)
     if inspection is not None:
+        _check_choice(inspection, arguments)
         return replace(chosen, messages=(*inspection.lines(), *chosen.messages))
     return _choose_columns(_choose_data(chosen, arguments), arguments)
 
@@ -246,6 +248,7 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
     has_columns = bool(settings.source_columns and settings.target_columns)
     if not has_columns:
         _check_task(inspection, settings, chosen.experiment)
+    _check_choice(inspection, arguments, data.checks)
     columns = inspection.columns()
     numbers = number_fields(data, inspection.roles.fields)
     flags = {flag.removeprefix("--").replace("-", "_") for flag in _flags(arguments)}
@@ -258,6 +261,15 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
     experiment = replace(chosen.experiment, data=with_fields(data, columns))
     lines = inspection.lines(arguments[0], getattr(data, "target", None))
     return replace(chosen, experiment=experiment, messages=(*chosen.messages, *lines))
+
+
+def _check_choice(
+    inspection: Inspection, arguments: Sequence[str], checks: str | None = None
+) -> None:
+    """Raise a UserError for a choice of columns that the user has to make."""
+    if not has_help_option(arguments):
+        typed = option_values(arguments, "--data.checks").get("--data.checks")
+        check_choice(typed or checks, inspection.problem)
 
 
 def _check_task(inspection: Inspection, settings: TableSettings, experiment: Experiment) -> None:

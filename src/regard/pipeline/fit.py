@@ -33,6 +33,7 @@ from regard.pipeline.notebook_progress import NotebookProgress
 from regard.pipeline.plan import Plan
 from regard.runs.folder import RunFolder
 from regard.runs.table_settings import (
+    check_choice,
     experiment_of_recipe,
     experiment_on_file,
     number_fields,
@@ -148,6 +149,7 @@ def experiment_of(
     roles, columns = None, dict[str, str]()
     if recipe is not None and path is not None and _is_inspected(path, section):
         inspection = inspect(path, table_settings(section), section.task)
+        check_choice(section.checks, inspection.problem)
         roles, columns = inspection.roles, inspection.columns()
     elif recipe is not None and table is not None and table.names and table.rows:
         names = ("source_column", "target_column")
@@ -155,6 +157,7 @@ def experiment_of(
         features = _features(table, getattr(section, "feature_columns", None))
         facts = TableFacts(features, mark=getattr(section, "decimal_mark", None))
         roles = _roles(table, section.task, numbers, facts)
+        check_choice(section.checks, _problem(table, roles))
         columns = _columns(table, roles) if roles.is_recognised else {}
     if roles is not None:
         fields = {name: value for name, value in columns.items() if not _is_set(section, name)}
@@ -180,6 +183,7 @@ def _experiment_on_file(path: Path, settings: Mapping[str, object]) -> Experimen
     inspection = None
     if can_inspect(path):
         inspection = inspect(path, _table_settings(named), _task_of(named))
+        check_choice(named.get("data.checks"), inspection.problem)
         _report(inspection.roles, inspection.lines()[:2], named)
     return experiment_on_file(path, inspection, run_name(path) or NAME)
 
@@ -191,6 +195,7 @@ def _experiment_on_table(table: Table, settings: Mapping[str, object]) -> Experi
     features = _features(table, named.get("data.feature_columns"))
     facts = TableFacts(features, mark=_mark(named), target=_target_of(named))
     roles = _roles(table, _task_of(named), numbers, facts)
+    check_choice(named.get("data.checks"), _problem(table, roles))
     _report(roles, _lines(table, roles), named)
     fields: dict[str, str] = dict(roles.fields)
     if table.names is not None or (roles.source, roles.target) != (0, 1):
@@ -235,6 +240,14 @@ def _report(roles: Roles, lines: Sequence[str], named: Mapping[str, Any]) -> Non
         name, _, value = roles.alternative.removeprefix("--").partition(" ")
         text = text.replace(roles.alternative, f'settings={{"{name}": "{value}"}}')
     warnings.warn(text, stacklevel=5)  # the caller of `train`
+
+
+def _problem(table: Table, roles: Roles) -> str:
+    """Return the reason why training on data in memory stops, or an empty text."""
+    if roles.ambiguity is None:
+        return ""
+    names = table.names or [str(number + 1) for number in range(len(table.rows[0]))]
+    return f"the data: {roles.ambiguity.describe(names.__getitem__)}"
 
 
 def _columns(table: Table, roles: Roles) -> dict[str, str]:

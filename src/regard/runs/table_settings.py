@@ -12,6 +12,7 @@ from regard import recipes
 from regard.config import DATA_SECTIONS, ClassificationDataConfig, Data, DataConfig, Experiment
 from regard.data.files.inspection import Inspection
 from regard.data.files.tables import TableSettings, suffix_of
+from regard.errors import UserError
 from regard.names import FORMAT
 
 
@@ -27,6 +28,13 @@ def table_settings(config: Data) -> TableSettings:
         feature_columns=getattr(config, "feature_columns", None),
         decimal_mark=getattr(config, "decimal_mark", None),
     )
+
+
+def check_choice(checks: str | None, problem: str) -> None:
+    """Raise a UserError for a choice of columns that the user has to make, unless data.checks is
+    warn."""
+    if problem and checks != "warn":
+        raise UserError(f"{problem}; to train anyway: --data.checks warn")
 
 
 def settings_for(path: Path, data: Data) -> TableSettings:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
+from regard.data.files.ambiguity import Ambiguity
 from regard.data.files.associations import predictability, translation_score
 from regard.data.files.columns import FEW_ROWS, MAX_NUMBER_LABELS, WHOLE, Table
-from regard.data.files.header import LABEL_NAMES, TARGET_NAMES, TEXT_NAMES
+from regard.data.files.header import LABEL_NAMES, SOURCE_NAMES, TARGET_NAMES, TEXT_NAMES
 
 METADATA_NAMES = ("id", "index", "number", "annotator", "speaker", "author", "user", "split")
 """Names of columns about the origin of a row, which are no labels if there are others."""
@@ -27,6 +29,8 @@ REPEATED_KINDS = ("text", "code", "number", "date")
 """Kinds of columns that have few texts, the best source first."""
 SIMILAR = 0.1
 """Difference between shares of explained variation that does not decide."""
+MIN_INDICATORS = 3
+"""Number of columns with the same two values from which each is a label of its own."""
 MAX_COMPARED = 10
 """Number of columns that are compared with each other."""
 
@@ -79,7 +83,16 @@ def rank(table: Table, column: int) -> tuple[int, int]:
     return REPEATED_KINDS.index(kind) + 1, -table.amount(column) if kind == "text" else 0
 
 
-def best_target(table: Table, source: int, candidates: Sequence[int]) -> tuple[int | None, str]:
+class TargetChoice(NamedTuple):
+    """Column of the target, the reason why it is uncertain, and the columns of labels among which
+    the user has to choose."""
+
+    column: int | None
+    doubt: str = ""
+    ambiguity: Ambiguity | None = None
+
+
+def best_target(table: Table, source: int, candidates: Sequence[int]) -> TargetChoice:
     """Return the target for a source, and the reason why the choice is uncertain, blank if it is
     not. The target has a usual name, or nearly all rows, and is the one that the source predicts
     best; of similar ones, the last column of labels. None if it is a number that the source does
@@ -87,25 +100,53 @@ def best_target(table: Table, source: int, candidates: Sequence[int]) -> tuple[i
     names = {table.name(column): column for column in reversed(candidates)}
     for name in LABEL_NAMES:
         if name in names:
-            return names[name], ""
+            return TargetChoice(names[name])
     labels = [column for column in candidates if table.name(column) not in METADATA_NAMES]
     pool = labels or list(candidates)
     pool = [column for column in pool if table.is_full(column)] or pool
     pool = pool[-MAX_COMPARED:]
     has_one_text = len(table.texts) < 2 or table.name(source) in TEXT_NAMES
     if len(pool) == 1 and has_one_text:
-        return pool[0], ""
+        return TargetChoice(pool[0])
     scores = {column: _predictability(table, source, column) for column in pool}
     best = max(scores.values(), default=0.0)
     close = [column for column in pool if scores[column] >= best - SIMILAR]
     labels = [column for column in close if not table.is_quantity(column)]
     is_predicted = best >= MIN_PREDICTABILITY
     if not close or not (labels or is_predicted or has_one_text):
-        return None, ""
+        return TargetChoice(None)
     target = (labels or close)[-1]
+    ambiguity = _of_each_label(table, pool)
+    different = [column for column in labels if column == target or _differ(table, column, target)]
+    if ambiguity is None and len(different) > 1:
+        ambiguity = Ambiguity("target", tuple(different), "suit alike as labels")
+    doubt = ""
     if not is_predicted and (len(close) > 1 or not has_one_text):
-        return target, "the words of the source do not predict the target"
-    return target, "the words of the source predict several columns" if len(close) > 1 else ""
+        doubt = "the words of the source do not predict the target"
+    elif len(close) > 1:
+        doubt = "the words of the source predict several columns"
+    return TargetChoice(target, doubt, ambiguity)
+
+
+def _differ(table: Table, first: int, second: int) -> bool:
+    """Return whether the labels of two columns are not the same under other names."""
+    num_pairs = len(set(zip(table.cells[first], table.cells[second], strict=True)))
+    return num_pairs > max(table.num_values(first), table.num_values(second)) or (
+        table.num_values(first) != table.num_values(second)
+    )
+
+
+def _of_each_label(table: Table, columns: Sequence[int]) -> Ambiguity | None:
+    """Return the columns with the same two values, if they are several: one for each of several
+    labels of a text."""
+    groups: dict[frozenset[str], list[int]] = {}
+    for column in columns:
+        groups.setdefault(frozenset(table.cells[column]) - {""}, []).append(column)
+    for values, group in groups.items():
+        if len(values) == 2 and len(group) >= MIN_INDICATORS:
+            reason = f"all have the values {' and '.join(sorted(values))}"
+            return Ambiguity("target", tuple(group), reason)
+    return None
 
 
 def are_one_to_one(table: Table, source: int, target: int) -> bool:
@@ -163,7 +204,11 @@ def is_translation(table: Table) -> bool:
     the text look like translations."""
     if table.target is not None:
         return False
-    named = [column for column in table.targets if table.name(column) in LABEL_NAMES]
+    pair = table.named(SOURCE_NAMES), table.named(TARGET_NAMES)
+    has_pair = pair[0] != pair[1] and all(column in table.texts for column in pair)
+    # Beside a pair, the language is no label: it decides which target the source has.
+    names = [name for name in LABEL_NAMES if not (has_pair and name == "language")]
+    named = [column for column in table.targets if table.name(column) in names]
     named = [column for column in named if table.num_values(column) > 1]
     if not all(map(table.is_quantity, named)):
         return False

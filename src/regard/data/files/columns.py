@@ -90,6 +90,7 @@ class Table:
         rows = without_totals(rows)
         facts = facts or TableFacts()
         self.categories, self.target_kind = facts.categories, facts.target
+        self.facts = facts
         self.num_all = facts.num_rows or len(rows)
         self.header = header
         self.num_rows = len(rows)

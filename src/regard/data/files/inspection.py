@@ -146,6 +146,12 @@ class Inspection:
         """Return the name of a column, or its number from 1."""
         return column_name(self.header, number)
 
+    @property
+    def problem(self) -> str:
+        """Reason why training stops, with the option that decides; blank if there is none."""
+        ambiguity = self.roles.ambiguity
+        return "" if ambiguity is None else f"{self.path}: {ambiguity.describe(self.column)}"
+
     def fields(self) -> dict[str, str]:
         """Return the fields of the experiment that the file decides, by their full names."""
         fields = dict(self.roles.fields)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import mean
 
+from regard.data.files.ambiguity import Ambiguity, find_deciding_columns
 from regard.data.files.choice import (
     are_one_to_one,
     are_quantities,
@@ -72,6 +73,8 @@ class Roles:
     only be one of them."""
     doubt: str = ""
     """Reason why the columns are uncertain; blank if they are not."""
+    ambiguity: Ambiguity | None = None
+    """Columns among which the user has to choose before a training."""
 
 
 def assign_roles(
@@ -135,12 +138,12 @@ def _labels(table: Table) -> Roles | None:
     source = table.source if table.source is not None else source_column(table, target)
     if source is None:
         return None
-    doubt = ""
+    doubt, ambiguity = "", None
     if target is None:
         is_text = is_set or table.kinds[source] not in ("number", "date")
         candidates = [column for column in table.targets if column != source]
         candidates = [column for column in candidates if is_text or not table.is_quantity(column)]
-        target, doubt = best_target(table, source, candidates)
+        target, doubt, ambiguity = best_target(table, source, candidates)
     if target is None:
         return None
     if table.target_kind != "label" and are_quantities(table, source, target):
@@ -162,11 +165,14 @@ def _labels(table: Table) -> Roles | None:
     is_class = has_name_of(table.name(roles.target), CLASS_NAMES)
     if is_class and "data.target" in roles.fields and table.target_kind is None:
         doubt = f"the values of {table.name(roles.target)} are not whole numbers that repeat"
+    if ambiguity is None and roles.recipe == "labels":
+        ambiguity = _deciding_columns(table, source, roles.target)
     return replace(
         roles,
         candidates=_other_targets(table, roles),
         alternative=_alternative(table, roles),
         doubt=doubt,
+        ambiguity=ambiguity,
     )
 
 
@@ -177,6 +183,12 @@ def _alternative(table: Table, roles: Roles) -> str:
     if not all(map(WHOLE.fullmatch, cells)) or MIN_REPEATED * len(set(cells)) > len(cells):
         return ""
     return f"--data.target {'label' if 'data.target' in roles.fields else 'number'}"
+
+
+def _deciding_columns(table: Table, source: int, target: int) -> Ambiguity | None:
+    """Return the columns that decide which target a source has, unless features are read."""
+    has_features = bool(table.facts.features) or max(source, target) >= len(table.cells)
+    return None if has_features else find_deciding_columns(table, source, target)
 
 
 def _other_targets(table: Table, roles: Roles) -> dict[int, str]:
@@ -237,7 +249,9 @@ def _pairs(table: Table) -> Roles:
     if is_small:
         return roles
     doubt = "" if is_clear else "no two columns look like translations"
-    return replace(roles, candidates=_other_targets(table, roles), doubt=doubt)
+    ambiguity = _deciding_columns(table, source, target)
+    candidates = _other_targets(table, roles)
+    return replace(roles, candidates=candidates, doubt=doubt, ambiguity=ambiguity)
 
 
 def _named_pair(table: Table) -> tuple[int, int] | None:
