@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.data.files.columns import is_informative, kind_of, without_totals
+from regard.data.files.columns import is_informative, kind_of
 from regard.data.files.decimals import NumberForm
 
 
@@ -52,13 +52,3 @@ def test_few_other_cells_do_not_change_a_kind():
 )
 def test_columns_without_information(cells, expected):
     assert is_informative(cells) == expected
-
-
-def test_totals_are_short_rows_at_the_end():
-    rows = [("1", "a", "b", "c", "2")] * 30
-    total = ("", "", "", "sum", "60")
-    assert without_totals([*rows, total, total]) == rows
-    assert without_totals([*rows, total, *rows]) == [*rows, total, *rows]
-    assert len(without_totals([*rows, *[total] * 9])) == 36
-    assert len(without_totals([*rows[:3], total])) == 4
-    assert len(without_totals([("word", "form")] * 30)) == 30

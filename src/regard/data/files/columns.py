@@ -21,6 +21,7 @@ from regard.data.files.header import (
     QUANTITY_NAMES,
     has_name_of,
 )
+from regard.data.files.other_rows import without_other_rows
 from regard.data.files.tables import find_column
 from regard.data.several_labels import find_several_labels
 from regard.names import ColumnKind, DecimalMark, TargetKind
@@ -31,8 +32,6 @@ NEARLY_ALL = 0.9
 """Share of cells that decides about a column."""
 MAX_CELLS = 500
 """Number of cells from which a kind is recognised, at equal distances in the column."""
-MAX_TOTALS = 3
-"""Largest number of rows of totals at the end of a table."""
 MAX_LABELS = 200
 """Largest number of different labels."""
 MAX_NUMBER_LABELS = 20
@@ -77,7 +76,7 @@ class TableFacts:
 
 
 class Table:
-    """Columns of a table, without rows of totals at its end. A useful column does not count rows,
+    """Columns of a table, without comments and summaries. A useful column does not count rows,
     is not constant and is not mostly blank."""
 
     def __init__(
@@ -87,7 +86,7 @@ class Table:
         columns: tuple[int | None, int | None],
         facts: TableFacts | None = None,
     ) -> None:
-        rows = without_totals(rows)
+        rows = without_other_rows(rows)
         facts = facts or TableFacts()
         self.categories, self.target_kind = facts.categories, facts.target
         self.facts = facts
@@ -258,19 +257,6 @@ class Table:
 def are_whole(cells: Sequence[str]) -> bool:
     """Return whether nearly all cells are whole numbers."""
     return sum(map(bool, map(WHOLE.fullmatch, cells))) >= NEARLY_ALL_NUMBERS * len(cells)
-
-
-def without_totals(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-    """Return the rows without totals at the end: at most `MAX_TOTALS` rows with less than half the
-    filled cells that most rows have."""
-    if len(rows) < FEW_ROWS:
-        return rows
-    filled = [sum(1 for cell in row if cell.strip()) for row in rows]
-    usual = Counter(filled).most_common(1)[0][0]
-    end = len(rows)
-    while len(rows) - end < MAX_TOTALS and 2 * filled[end - 1] < usual:
-        end -= 1
-    return rows[:end]
 
 
 def kind_of(cells: Sequence[str], form: NumberForm) -> ColumnKind:

@@ -27,6 +27,7 @@ from regard.data.files.lines import (
 )
 from regard.data.files.named_rows import SUFFIXES, TITLES, has_json_records, named_rows
 from regard.data.files.other_formats import check_text_format
+from regard.data.files.other_rows import marked
 from regard.data.files.tables import (
     Quotes,
     Row,
@@ -62,7 +63,7 @@ DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
 PLURALS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "spaces"}
 NEARLY_ALL = 0.9
 """Share of lines with the same number of columns above which a delimiter fits."""
-NOT_READ = ("title", "many columns", "quotes")
+NOT_READ = ("title", "many columns", "quotes", "comment", "summary", "other table")
 """Faults of rows that tell nothing about the table."""
 UNDIVIDED = re.compile(
     r"""(?:(?<=[\t;|,\n])|\A)\x20*"(?!"[\t;|,\n])(?>[^"]*(?:""[^"]*)*)"(?=[\t;|,\n]|\Z)"""
@@ -358,10 +359,10 @@ def read_rows(
 ) -> Iterator[Row]:
     """Yield the rows of a file with columns, the header included, in constant memory. Rows above
     the table have the fault "title", apart from blank rows, and rows with more cells than the table
-    has columns the fault "many columns". A header without a cell above the names of the rows gets a
-    blank one. Lines of a UTF-8 file that are not UTF-8 are decoded with the
-    encoding `otherwise`, if it is set; lines with byte-order marks or in another encoding are added
-    to `notes`. UserError if the file cannot be read."""
+    has columns the fault "many columns"; those of `marked` are no examples. A header without a cell
+    above the names of the rows gets a blank one. Lines of a UTF-8 file that are not UTF-8 are
+    decoded with the encoding `otherwise`, if it is set; lines with byte-order marks or in another
+    encoding are added to `notes`. UserError if the file cannot be read."""
     rows = _all_rows(path, form, settings, otherwise, notes)
     for row in rows:
         if is_blank(row.cells):
@@ -374,8 +375,7 @@ def read_rows(
             )
             break
     width = form.width or MAX_LINE
-    for row in rows:
-        yield row if len(row.cells) <= width else limited(row, width)
+    yield from marked(row if len(row.cells) <= width else limited(row, width) for row in rows)
 
 
 def _all_rows(

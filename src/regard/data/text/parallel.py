@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from regard.characters import is_blank_text
@@ -110,6 +110,8 @@ class PairColumns:
     source: int = 0
     target: int = 1
     features: tuple[int, ...] = ()
+    has_comments: bool = False
+    """Whether rows at the beginning are comments or a second table."""
     first: tuple[str, ...] = field(default=(), compare=False)
     """First row."""
 
@@ -126,6 +128,8 @@ class PairColumns:
         return ReadColumns.of_table(header, len(self.first), self.source, (self.target,))
 
 
+NUM_ROWS = 1000
+"""Number of rows among which comments are searched."""
 PLAIN = PairColumns(FileFormat(delimiter="\t"))
 """Lines of UTF-8 with SOURCE TAB TARGET."""
 
@@ -163,7 +167,9 @@ def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
             "and --data.target-column"
         )
     features = _features(path, settings, header, first)
-    return PairColumns(form, with_header, *pair, features, tuple(first))
+    beginning = islice(formats.read_rows(path, form, settings), NUM_ROWS)
+    has_comments = any(row.fault in ("comment", "other table") for row in beginning)
+    return PairColumns(form, with_header, *pair, features, has_comments, tuple(first))
 
 
 def _features(
