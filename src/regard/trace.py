@@ -37,6 +37,8 @@ UNKNOWN_MARK = "*"
 """Mark after the label of a piece that is unknown to the model."""
 
 SUFFIXES = (".json", ".npz")
+NUMBERS_AT_A_TIME = 1 << 14
+"""Largest number of weights that are converted for JSON together: each takes 128 bytes then."""
 
 Weights = Float[np.ndarray, "layer head target source"]
 
@@ -318,7 +320,11 @@ def _plain(value: Any) -> Any:
     """Convert to values that JSON can hold. Arrays get the fewest digits that distinguish float32
     numbers."""
     if isinstance(value, np.ndarray):
-        return _plain(value.astype(str).astype(np.float64).tolist())
+        if value.ndim > 1 and value.size > NUMBERS_AT_A_TIME:
+            return [_plain(part) for part in value]
+        numbers = value.astype(str).astype(np.float64).astype(object)
+        numbers[np.isneginf(value)] = None
+        return numbers.tolist()
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, list | tuple):

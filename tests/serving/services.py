@@ -12,6 +12,7 @@ from regard.config import SearchConfig
 from regard.serving.api.limits import Limits
 from regard.serving.api.verbs import VERBS
 from regard.serving.app import build_app
+from regard.serving.batches.operations import Need
 from regard.serving.server import listen, serve, url_of
 from regard.serving.service import ServedRun, Service
 
@@ -57,6 +58,9 @@ class Fake:
         if "unreadable" in items:
             raise ValueError("unreadable")
         return [len(text) for text in items]
+
+    def needs(self, lengths, settings):
+        return [Need(0, 0)] * len(lengths)
 
     def run(self, items, settings):
         self.batches.append(list(items))

@@ -3,11 +3,13 @@
 import asyncio
 import json
 import time
+from dataclasses import dataclass
 from itertools import chain
 
 import pytest
 
 from regard.serving.app import build_app
+from regard.serving.batches.operations import Need
 from regard.serving.service import Service
 from regard.wanted import check_wanted
 from tests.serving.services import (
@@ -301,6 +303,7 @@ class Steps(Fake):
 
     def run(self, items, settings):
         self.batches.append(list(items))
+        assert self.open.wait(5)
         for _ in range(1000 if "long" in items else 1):
             check_wanted()
             self.num_steps += 1
@@ -350,12 +353,75 @@ def test_a_batch_goes_on_while_one_client_waits():
     async def run():
         service = service_of(slow)
         async with running(service) as app:
-            first = asyncio.ensure_future(call(app, "/translate", texts("a")))
-            await until(lambda: slow.batches)
+            first = await start_blocked(app, slow)
             gone = asyncio.ensure_future(call(app, "/translate", texts("b")))
             stays = asyncio.ensure_future(call(app, "/translate", texts("c")))
             await until(lambda: service.worker.num_texts > 2)
             gone.cancel()
+            slow.open.set()
             return await first, await stays
 
     assert [answer.status for answer in asyncio.run(run())] == [200, 200]
+
+
+@dataclass
+class Large(Fake):
+    """An operation that needs a kilobyte for each letter of a text, and for its result."""
+
+    result: int = 1000
+
+    def needs(self, lengths, settings):
+        return [Need(1000 * length, self.result * length) for length in lengths]
+
+
+def test_a_text_that_needs_too_much_memory_is_rejected_before_it_is_decoded():
+    operation = Large(result=0)
+    service = service_of(operation, request_bytes=5000)
+    one, mixed = requests(service, texts("abcdefg"), texts("abcdefg", "ab"))
+    assert (one.status, mixed.status) == (422, 200)
+    assert one.error.startswith("texts[0]: decoding may take ")
+    assert mixed.results[0]["error"].startswith("texts[0]: decoding may take ")
+    assert mixed.results[1]["text"] == "ab"
+    assert operation.batches == [["ab"]]
+
+
+def test_a_request_whose_results_need_too_much_memory_is_rejected():
+    operation = Large()
+    answers = requests(
+        service_of(operation, request_bytes=5000), texts("abc", "def"), texts("abc", "de")
+    )
+    assert [answer.status for answer in answers] == [422, 200]
+    assert answers[0].error.startswith("the results of this request may take ")
+    assert operation.batches == [["de"], ["abc"]]
+
+
+def test_a_batch_has_a_bound_of_memory():
+    batches, _ = run_together(Large(result=0), [texts("a", "b", "cc", "ddd")], request_bytes=6000)
+    assert batches == [["a", "b", "cc"], ["ddd"]]
+
+
+def test_results_of_several_requests_have_a_bound():
+    """Texts of the third request wait until the results of the first two are complete."""
+    bodies = [texts("aa", "bbbb"), texts("ccc"), texts("d")]
+    batches, answers = run_together(Large(), bodies, request_bytes=9000)
+    assert batches == [["aa", "ccc"], ["bbbb"], ["d"]]
+    assert [answer.status for answer in answers] == [200] * 3
+
+
+def test_responses_that_are_not_read_have_a_bound():
+    service = service_of(Large(), request_bytes=5000)
+    service.num_unread = 5001
+    answer = request(service, "/translate", texts("a"))
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert answer.error == "too many responses are not read: try again later"
+
+
+def test_a_failed_allocation_has_status_503():
+    class Full(Fake):
+        def run(self, items, settings):
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+
+    for body in (texts("a"), texts("a", "b")):
+        answer = request(service_of(Full()), "/translate", body)
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert answer.error == "there is not enough memory now: try again later"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -123,6 +123,20 @@ class LineInput:
                     break
                 chunk.append(following)
             yield chunk
+
+
+@contextmanager
+def naming_lines(lines: Sequence[int]) -> Iterator[None]:
+    """Name the line in the error of a text that would take too much memory. `lines` are the lines
+    of the texts, from 1."""
+    from regard.tasks.memory import MemoryLimitError
+
+    try:
+        yield
+    except MemoryLimitError as error:
+        if error.place is None:
+            raise
+        raise UserError(f"line {lines[error.place]}: {error.reason}") from error
 
 
 def encoding_of(name: str, encoding: str | None) -> str:

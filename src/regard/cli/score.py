@@ -6,18 +6,20 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
-from regard.cli.lines import check_different, chunks, opened, warn_of_refused
+from regard.cli.lines import check_different, chunks, naming_lines, opened, warn_of_refused
 from regard.cli.options import Device, Runs, parse
 from regard.cli.output import warn
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.source_faults import FormFaults
 from regard.config import DataConfig
+from regard.config.search import Mebibytes
 from regard.data.examples import Pair
 from regard.data.files.lines import LeftOut, LineProblem
 from regard.files import resolved
@@ -61,6 +63,9 @@ class Options:
     """File to write tokens, probabilities and attention to, a JSON object per pair and line."""
     verbose: bool = False
     """Print the log probability of each token too."""
+    max_memory: Mebibytes | None = None
+    """Largest estimated memory in MiB that scoring one pair may take, its attention for --trace
+    included (default: search.max_memory of the run, or half of the free memory)."""
     device: Device = "auto"
     bulk: BulkFields = field(default_factory=BulkOptions)
 
@@ -129,6 +134,9 @@ class ScoreJob:
 
         options = self.options
         model = TranslationModel.load(options.run, *options.ensemble, device=options.device)
+        if options.max_memory is not None:
+            search = replace(model.experiment.search, max_memory=options.max_memory)
+            model.experiment = replace(model.experiment, search=search)
         return Scoring(options, model, self.items())
 
 
@@ -199,16 +207,15 @@ class Scoring:
                 lines = iter(list(lines))
                 if not faults.num_pairs:
                     raise no_pairs((options.pairs, options.target_path), faults.left_out)
-            for pairs in chunks(lines, PAIRS_AT_A_TIME):
+            for pairs in self._chunks(lines, options):
                 form = self.translator.source_form
                 is_fitting = [faults.form.add(pair.line, pair.source, form) for pair in pairs]
-                scored = self.translator.score(
-                    [
-                        (pair.source if fits else "", pair.target)
-                        for pair, fits in zip(pairs, is_fitting, strict=True)
-                    ],
-                    attention=bool(options.trace),
-                )
+                texts = [
+                    (pair.source if fits else "", pair.target)
+                    for pair, fits in zip(pairs, is_fitting, strict=True)
+                ]
+                with naming_lines([pair.line for pair in pairs]):
+                    scored = self.translator.score(texts, attention=bool(options.trace))
                 for pair, target in zip(pairs, scored, strict=True):
                     if target.is_refused:
                         faults.refused.append(pair.line)
@@ -220,6 +227,17 @@ class Scoring:
                         print(target.trace.to_json(), file=traces)
                 on_finished(len(pairs))
         return faults
+
+    def _chunks(self, lines: Iterator[Pair], options: Options) -> Iterator[list[Pair]]:
+        """Yield lists of pairs, whose attention fits into the memory."""
+        for chunk in chunks(lines, PAIRS_AT_A_TIME):
+            if not options.trace:
+                yield chunk
+                continue
+            rest = iter(chunk)
+            texts = [(pair.source, pair.target) for pair in chunk]
+            for part in self.translator.parts_of_pairs(texts):
+                yield list(islice(rest, len(part)))
 
     def _pairs(self, part: Part | None, faults: ScoreFaults) -> Iterator[Pair]:
         """Yield the pairs of a part, and note the other lines."""

@@ -25,7 +25,8 @@ PACKAGES = ("starlette", "uvicorn", "prometheus-client")
 MODULES = ("starlette", "uvicorn", "prometheus_client")
 Port = Annotated[int, Range(0, 65_535)]
 Number = Annotated[int, Range(1, 1_000_000)]
-Mebibytes = Annotated[int, Range(1, 1024)]
+BodyMebibytes = Annotated[int, Range(1, 1024)]
+Mebibytes = Annotated[int, Range(1, 1 << 20)]
 Seconds = Annotated[float, Range(0, 86_400, is_open=True)]
 Milliseconds = Annotated[float, Range(0, 1000)]
 
@@ -61,12 +62,16 @@ class Options:
     """Largest number of texts, pairs or images in a request."""
     max_characters: Number = 10_000
     """Largest number of characters of a text."""
-    max_body: Mebibytes = 1
+    max_body: BodyMebibytes = 1
     """Largest body of a request with texts, in MiB."""
-    max_image_body: Mebibytes = 8
+    max_image_body: BodyMebibytes = 8
     """Largest body of a request with images, in MiB."""
     max_beam: BeamSize = 16
     """Largest beam, and largest number of outputs for each text, that a request can set."""
+    max_request_memory: Mebibytes = 512
+    """Largest estimated memory in MiB of decoding one text with its attention, of a batch, and of
+    the results of one request. The process takes at most about four times that besides its
+    models."""
     timeout: Seconds = 30.0
     """Seconds until a request without a result gets status 503."""
     batch_texts: Number = 32
@@ -106,6 +111,7 @@ def run(arguments: list[str]) -> int:
         texts=options.max_texts,
         characters=options.max_characters,
         beam=options.max_beam,
+        request_bytes=options.max_request_memory * MIB,
         seconds=options.timeout,
         batch_texts=options.batch_texts,
         batch_tokens=options.batch_tokens,

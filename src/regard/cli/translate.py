@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import tyro
 
 from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
-from regard.cli.lines import LineInput, check_different, encoding_of
+from regard.cli.lines import LineInput, check_different, encoding_of, naming_lines
 from regard.cli.options import Device, Runs, check_task
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.searching import SearchFields, parse
@@ -223,14 +224,18 @@ class Translation:
                 number = 0 if part is None else part.begin
                 chunks = self._row_chunks(part)
             output = TranslationOutput.open(options, self.translator, self.table, files, part)
+            if attention:
+                chunks = self._within_memory(chunks)
             for chunk in chunks:
                 form = self.translator.source_form
-                translations = self.translator.translate(
-                    faults.fitting(form, ((source.line, source.text) for source in chunk)),
-                    search=options.search,
-                    num_best=options.nbest,
-                    attention=attention,
-                )
+                texts = faults.fitting(form, ((source.line, source.text) for source in chunk))
+                with naming_lines([source.line for source in chunk]):
+                    translations = self.translator.translate(
+                        texts,
+                        search=options.search,
+                        num_best=options.nbest,
+                        attention=attention,
+                    )
                 for source, translation in zip(chunk, translations, strict=True):
                     output.add(source.row, number, translation)
                     number += 1
@@ -243,6 +248,15 @@ class Translation:
                     self.warn(faults)
                     faults.clear()
         return faults
+
+    def _within_memory(self, chunks: Iterable[list[_Source]]) -> Iterator[list[_Source]]:
+        """Yield smaller chunks, whose attention fits into the memory."""
+        search, num_best = self.options.search, self.options.nbest
+        for chunk in chunks:
+            rest = iter(chunk)
+            texts = [source.text for source in chunk]
+            for part in self.translator.parts(texts, search, num_best):
+                yield list(islice(rest, len(part)))
 
     def warn(self, faults: TranslationFaults) -> None:
         """Report faults of the input."""

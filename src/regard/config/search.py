@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from regard.config.checks import (
     BeamSize,
     Length,
     LengthOrZero,
     Positive,
+    Range,
     Weight,
     check_fields,
 )
 from regard.errors import UserError
 from regard.names import LengthPenaltyName, SearchPrecision, UnknownRule
 
+Mebibytes = Annotated[int, Range(1, 1 << 24)]
 MAX_STEPS = 1_000_000
 """Largest product of beam and length of an output."""
 
@@ -43,6 +46,9 @@ class SearchConfig:
     max_ratio: Positive | None = None
     """Maximum number of output tokens per source token. Default: twice the 99.9th percentile of
     this ratio in the training pairs; training sets it."""
+    max_memory: Mebibytes | None = None
+    """Largest estimated memory in MiB that decoding one text may take, its attention included, and
+    that the attention of all results of a call may take. Default: half of the free memory."""
     early_stopping: bool = True
     """Stop when as many hypotheses as the beam size are finished and no live hypothesis scores
     higher. Without it, stop when no live hypothesis can reach the n-best list."""

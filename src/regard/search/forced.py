@@ -14,6 +14,8 @@ from regard.shapes import Bool, Float, Int, Tensor
 
 WORDS_AT_A_TIME = 1024
 """Maximum number of distributions over the vocabulary in memory together."""
+NUMBERS_AT_A_TIME = 1 << 23
+"""Maximum number of their probabilities, unless one distribution has more."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,12 @@ def forced(
     `num_top` is the number of most probable tokens to return, at most the size of the
     vocabulary."""
     output = decoder(inputs, memories, need_weights=need_weights)
+    words = output.features[mask]
+    vocabulary = decoder.project(words[:1]).size(-1)
+    count = max(1, min(WORDS_AT_A_TIME, NUMBERS_AT_A_TIME // vocabulary))
     chunks = [
         _score(decoder.project(features), targets, num_top)
-        for features, targets in zip(
-            output.features[mask].split(WORDS_AT_A_TIME),
-            outputs[mask].split(WORDS_AT_A_TIME),
-            strict=True,
-        )
+        for features, targets in zip(words.split(count), outputs[mask].split(count), strict=True)
     ]
     log_probabilities, entropy, top_tokens, top = (
         _spread(torch.cat(values), mask) for values in zip(*chunks, strict=True)

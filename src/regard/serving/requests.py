@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from regard.serving.access import RequestRecord
 from regard.serving.api.errors import CLOSE, FAULT, RETRY, ClientGoneError, RequestError
@@ -16,6 +18,9 @@ from regard.serving.api.fields import read_fields, read_object, typed_values
 from regard.serving.api.verbs import Settings, Verb
 from regard.serving.batches.jobs import Job
 from regard.serving.service import HeldBytes, ServedRun, Service
+
+JSON = "application/json"
+PART_BYTES = 1 << 16
 
 
 async def answer(service: Service, run: ServedRun, verb: Verb, request: Request) -> Response:
@@ -49,8 +54,47 @@ async def answer(service: Service, run: ServedRun, verb: Verb, request: Request)
             service.worker.cancel(job)
             if job.started is not None:
                 record.queue_seconds = job.started - job.submitted
-    content = f'{{"results": [{", ".join(results)}]}}'.encode()
-    return Response(content, media_type="application/json")
+    return ResultsResponse(service, results)
+
+
+class ResultsResponse(Response):
+    """Response with results, which are sent one by one as the client reads them."""
+
+    def __init__(self, service: Service, results: list[str]) -> None:
+        self._service = service
+        self._parts = _in_parts(results)
+        self._size = sum(map(len, self._parts))
+        super().__init__(None, headers={"Content-Length": str(self._size)}, media_type=JSON)
+        service.num_unread += self._size
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send the response."""
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            while self._parts:
+                part = self._parts.popleft()
+                for first in range(0, len(part), PART_BYTES):
+                    end = first + PART_BYTES
+                    has_more = bool(self._parts) or end < len(part)
+                    body = part[first:end]
+                    await send({"type": "http.response.body", "body": body, "more_body": has_more})
+        finally:
+            self._service.num_unread -= self._size
+
+
+def _in_parts(results: list[str]) -> deque[bytes]:
+    """Return the body in parts of about `PART_BYTES`. The list of results becomes empty."""
+    parts, part = deque[bytes](), bytearray(b'{"results": [')
+    results.reverse()
+    while results:
+        part += results.pop().encode()
+        part += b", " if results else b"]}"
+        if len(part) > PART_BYTES:
+            parts.append(bytes(part))
+            part = bytearray()
+    if part:
+        parts.append(bytes(part))
+    return parts
 
 
 def _is_image(request: Request, verb: Verb) -> bool:

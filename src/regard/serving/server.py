@@ -74,7 +74,6 @@ def serve(service: Service, bound: socket.socket) -> bool:
     has ended too. The error of a model that cannot be loaded is raised."""
     limits = service.limits
     connections = Connections(_max_connections(), limits.seconds)
-    service.num_unread = lambda: connections.num_unread
     service.worker.max_jobs = max(1, connections.maximum - SPARE_CONNECTIONS)
     protocol: Any = partial(Connection, connections)
     config = uvicorn.Config(

@@ -88,12 +88,13 @@ class Service:
         self.is_stopping = False
         self.end_server: Callable[[], None] = lambda: None
         """Function that ends the server. It is called if a model cannot be loaded."""
-        self.num_unread: Callable[[], int] = lambda: 0
-        """Function that returns the number of bytes of responses that clients have not read."""
+        self.num_unread = 0
+        """Number of bytes of responses that are not sent yet."""
         self.loaded = asyncio.Event()
         """Event of the end of loading, also if that failed."""
         self.metrics = Metrics(lambda: self.worker.num_texts, lambda: self.held_bytes)
         self.worker = Worker(self._load_all, self.limits, self._report, self.metrics.add_batch)
+        self.worker.num_unread = lambda: self.num_unread
 
     def _load_all(self) -> Operations:
         return {name: run.load() for name, run in self.runs.items()}

@@ -35,7 +35,7 @@ from regard.search import (
 from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
 from regard.tasks.display import describe_result
-from regard.tasks.tracing import LazyTrace, Output, Tracer, by_sentence
+from regard.tasks.tracing import LazyTrace, Output, Tracer, by_sentence, bytes_of_attention
 from regard.trace import AttentionMap, Trace, of_kind
 
 
@@ -81,6 +81,12 @@ class GeneratedText:
                 "there is no attention: the text is blank, or the call had attention=False"
             )
         return of_kind(self.maps, "cross")[0].weights
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the attention of this text and its alternatives."""
+        traces = (each.lazy_trace for each in (self, *self.alternatives))
+        return bytes_of_attention(each for each in traces if each is not None)
 
     def __repr__(self) -> str:
         return describe_result("GeneratedText", self.source, self.text, self._notes())

@@ -8,7 +8,7 @@ tokens, pieces, words, the beam) are computed on first access.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import repeat
@@ -30,6 +30,7 @@ from regard.search import Forced, HypothesisAttention, Lattice, forced
 from regard.shapes import Tensor
 from regard.tasks.feature_maps import image_feature_maps, text_feature_maps
 from regard.tasks.gradients import target_gradients
+from regard.tasks.memory import DecodingMemory, batches_within
 from regard.trace import AttentionMap, BeamLattice, Step, Trace
 from regard.viewing.feature_maps import FeatureMaps
 
@@ -112,6 +113,10 @@ class TraceParts(Protocol):
     def copies(self) -> bool:
         """Whether the model copies words of the source."""
 
+    @property
+    def attention(self) -> tuple[HypothesisAttention, ...]:
+        """Attention, which may include the padding of its batch."""
+
     def source(self) -> trace.TokenSequence:
         """Return the source."""
 
@@ -143,6 +148,12 @@ class LazyTrace:
         self._parts = parts
         self.score = parts.score
         self.is_cut = parts.is_cut
+
+    @property
+    def attention(self) -> tuple[HypothesisAttention, ...]:
+        """Attention that the maps are read from; empty in a copy, which has maps alone."""
+        parts: Any = self.__dict__.get("_parts")
+        return () if parts is None else parts.attention
 
     def __getstate__(self) -> dict[str, Any]:
         names = ("maps", "source", "target", "figure", "full", "score", "is_cut")
@@ -211,8 +222,11 @@ class Tracer:
         tokenizer: Tokenizer,
         language: str,
         model: Seq2Seq | Ensemble,
+        memory: DecodingMemory,
     ) -> None:
-        """The tokenizer and the language are those of the targets."""
+        """The tokenizer and the language are those of the targets. `memory` bounds the batches in
+        which probabilities are computed."""
+        self._memory = memory
         self.sources = sources
         self.tokenizer = tokenizer
         self.language = language
@@ -259,8 +273,16 @@ class Tracer:
 
     def searched(self, outputs: Sequence[Output]) -> list[LazyTrace]:
         """Return the traces of outputs of a search, which have attention and scores."""
-        compute = cache(partial(self._score, outputs, attention=False))
-        return [LazyTrace(_Parts(self, each, compute, row)) for row, each in enumerate(outputs)]
+        traces = []
+        for batch in batches_within(outputs, self._forced_bytes, max(1, len(outputs))):
+            compute = cache(partial(self._score, batch, attention=False))
+            traces += [
+                LazyTrace(_Parts(self, each, compute, row)) for row, each in enumerate(batch)
+            ]
+        return traces
+
+    def _forced_bytes(self, output: Output) -> int:
+        return self._memory.of_forced(len(output.source), len(output.target), attention=False)
 
     def forced(self, outputs: Sequence[Output], *, attention: bool = True) -> list[LazyTrace]:
         """Read given targets in one batch and return their traces, whose scores are the log
@@ -305,6 +327,10 @@ class _Parts:
     output: Output
     compute: Callable[[], Forced]
     row: int
+
+    @property
+    def attention(self) -> tuple[HypothesisAttention, ...]:
+        return self.output.attention
 
     @property
     def score(self) -> float:
@@ -366,6 +392,14 @@ def by_sentence(
 
 def _rows(block: Tensor) -> tuple[Tensor, ...]:
     return block.float().cpu().unbind()
+
+
+def bytes_of_attention(traces: Iterable[LazyTrace]) -> int:
+    """Return the size of the attention of several outputs for one source, before maps are read from
+    it. The outputs share the attention of the encoder."""
+    blocks = {id(block): block for each in traces for block in each.attention}
+    tensors = [each for block in blocks.values() for each in (block.weights, block.scores)]
+    return sum(each.numel() * each.element_size() for each in tensors if each is not None)
 
 
 def as_map(attention: HypothesisAttention, target: int, source: int) -> AttentionMap:

@@ -301,9 +301,9 @@ def test_a_client_that_does_not_read_is_disconnected():
     with listening(service) as url, connected(url) as client:
         client.sendall(REQUEST)
         deadline = time.monotonic() + SECONDS
-        while not service.num_unread():
+        while not service.num_unread:
             assert time.monotonic() < deadline
-        while service.num_unread():
+        while service.num_unread:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         with suppress(ConnectionError):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from regard.characters import is_blank_text
 from regard.serving.api.errors import RequestError
@@ -17,12 +17,28 @@ if TYPE_CHECKING:
     from regard.tasks.captioning.model import CaptionModel
     from regard.tasks.classification.model import ClassificationModel
     from regard.tasks.generation import GeneratedText
+    from regard.tasks.memory import DecodingMemory
     from regard.tasks.tracing import LazyTrace
     from regard.tasks.translation.limits import LengthLimit
     from regard.tasks.translation.model import TranslationModel
 
+BYTES_OF_LABEL = 200
+"""Memory of a label with its probability."""
+BYTES_OF_NUMBER = 20
+"""Largest size of a number of a trace as JSON, with its part of the rest of the trace."""
+CONVERTED = 5
+"""Memory of the conversion of a trace to JSON, over the size of the JSON."""
+
 Result = str | Exception
 """Result of one text as a JSON object, or the reason why it has none."""
+
+
+class Need(NamedTuple):
+    """Estimated memory of a text, in bytes."""
+
+    decoding: int
+    result: int
+    """Of its result as JSON."""
 
 
 @runtime_checkable
@@ -32,6 +48,9 @@ class Operation(Protocol):
     def lengths(self, items: Sequence[Any]) -> list[int]:
         """Return the number of source tokens of each text, pair or image. UserError for one that
         does not have the form of the training sources."""
+
+    def needs(self, lengths: Sequence[int], settings: Settings) -> list[Need]:
+        """Estimate the memory of each text, pair or image with these numbers of tokens."""
 
     def run(self, items: Sequence[Any], settings: Settings) -> Sequence[Result]:
         """Return a result for each text, pair or image. An error that is raised belongs to one of
@@ -48,6 +67,20 @@ class Translate:
 
     def lengths(self, items: Sequence[str]) -> list[int]:
         return _source_lengths(self.model, items)
+
+    def needs(self, lengths: Sequence[int], settings: Settings) -> list[Need]:
+        search, num_best = settings.search, settings.num_best
+        beam = max(search.beam, num_best)
+        memory, attention = self.model.memory, settings.attention
+        needs = []
+        for length, maximum in zip(
+            lengths, self.model.longest_outputs(lengths, search), strict=True
+        ):
+            sizes = length + 1, maximum
+            decoding = memory.of_search(*sizes, beam, num_best, attention=attention)
+            results = memory.of_json(*sizes, beam, attention=attention)
+            needs.append(_need(decoding, results, self.max_numbers))
+        return needs
 
     def run(self, items: Sequence[str], settings: Settings) -> list[Result]:
         translations = self.model.translate(
@@ -85,6 +118,10 @@ class Score:
         targets = self.model.tokenizers.target.encode_batch([target for _, target in items])
         return [max(source, len(target)) for source, target in zip(sources, targets, strict=True)]
 
+    def needs(self, lengths: Sequence[int], settings: Settings) -> list[Need]:
+        sizes = ((length + 1, length + 1) for length in lengths)
+        return list(_forced_needs(self.model.memory, sizes, self.max_numbers, settings))
+
     def run(self, items: Sequence[tuple[str, str]], settings: Settings) -> list[Result]:
         scored = self.model.score(items, attention=settings.attention)
         limit = self.model.scored_limit
@@ -112,6 +149,12 @@ class Classify:
         filled = [text for text in items if not is_blank_text(text)]
         lengths = iter(map(len, self.model.inputs.reader.encode(filled)))
         return [0 if is_blank_text(text) else next(lengths) for text in items]
+
+    def needs(self, lengths: Sequence[int], settings: Settings) -> list[Need]:
+        labels = BYTES_OF_LABEL * len(self.model.labels)
+        sizes = ((length, 1) for length in lengths)
+        needs = _forced_needs(self.model.memory, sizes, self.max_numbers, settings)
+        return [Need(need.decoding + labels, need.result + labels) for need in needs]
 
     def run(self, items: Sequence[str], settings: Settings) -> list[Result]:
         return [
@@ -142,6 +185,15 @@ class Caption:
     def lengths(self, items: Sequence[bytes]) -> list[int]:
         return [1] * len(items)
 
+    def needs(self, lengths: Sequence[int], settings: Settings) -> list[Need]:
+        search, num_best = settings.search, settings.num_best
+        beam = max(search.beam, num_best)
+        search = replace(search, beam=beam)
+        decoding = self.model.bytes_of_search(search, num_best, attention=settings.attention)
+        sizes = self.model.num_cells, search.max_length or 100
+        result = self.model.memory.of_json(*sizes, beam, attention=settings.attention)
+        return [_need(decoding, result, self.max_numbers)] * len(lengths)
+
     def run(self, items: Sequence[bytes], settings: Settings) -> list[Result]:
         from regard.data.images.images import ImageError, decode_image
 
@@ -171,6 +223,25 @@ class Caption:
 
     def _json_of(self, caption: GeneratedText) -> Result:
         return _json(_texts(caption), caption.lazy_trace, self.max_numbers)
+
+
+def _need(decoding: int, result: int, max_numbers: int) -> Need:
+    """Return the memory of a text. A trace of more numbers is not converted to JSON."""
+    result = min(result, BYTES_OF_NUMBER * max_numbers)
+    return Need(decoding + CONVERTED * result, result)
+
+
+def _forced_needs(
+    memory: DecodingMemory,
+    sizes: Iterable[tuple[int, int]],
+    max_numbers: int,
+    settings: Settings,
+) -> Iterator[Need]:
+    """Yield the memory of sources with given targets, of these lengths."""
+    for source, target in sizes:
+        decoding = memory.of_forced(source, target, attention=settings.attention)
+        result = memory.of_json(source, target, 1, attention=settings.attention)
+        yield _need(decoding, result, max_numbers)
 
 
 def operations_of(model: Model, max_numbers: int) -> Mapping[str, Operation]:

@@ -21,16 +21,17 @@ from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import Any
 
-from regard.errors import UserError
+from regard.errors import UserError, is_out_of_memory
 from regard.serving.api.errors import RETRY, RequestError
 from regard.serving.api.limits import Limits
 from regard.serving.api.verbs import Settings
 from regard.serving.batches.jobs import Job
-from regard.serving.batches.operations import Operation
+from regard.serving.batches.operations import Need, Operation
 from regard.wanted import UnwantedError, while_wanted
 
 Operations = Mapping[str, Mapping[str, Operation]]
 """Operations by the names of runs and verbs."""
+MIB = 1 << 20
 BATCHES_AT_A_TIME = 8
 """Number of full batches whose texts are sorted by length together."""
 
@@ -54,6 +55,7 @@ class _Entry:
     job: Job
     index: int
     length: int
+    need: Need
 
 
 class Worker:
@@ -84,6 +86,8 @@ class Worker:
         """Number of texts of all jobs that are not finished."""
         self.max_jobs = limits.queue
         """Largest number of jobs that are not finished."""
+        self.num_unread: Callable[[], int] = lambda: 0
+        """Function that returns the number of bytes of responses that clients have not read."""
         self.error: Exception | None = None
         """Error of loading the models."""
 
@@ -201,9 +205,25 @@ class Worker:
 
     def _run(self, jobs: Sequence[Job]) -> None:
         """Run jobs of one key, batch by batch."""
-        run, verb, settings = jobs[0].key
+        run, verb, _ = jobs[0].key
         operation = self._operations[run][verb]
-        entries = [entry for job in jobs if job.is_wanted for entry in _entries(job, operation)]
+        of_jobs = [
+            _entries(job, operation, self._limits.request_bytes) for job in jobs if job.is_wanted
+        ]
+        for entries in _groups(of_jobs, self._limits.request_bytes):
+            if self.num_unread() > self._limits.request_bytes:
+                for job in {entry.job for entry in entries}:
+                    job.fail(
+                        RequestError(503, "too many responses are not read: try again later", RETRY)
+                    )
+            self._run_entries(entries, operation, jobs[0].key)
+        self._call(self._finish, [job for job in jobs if job.is_done])
+        self._call(self._forget, jobs)
+
+    def _run_entries(
+        self, entries: Sequence[_Entry], operation: Operation, key: tuple[str, str, Settings]
+    ) -> None:
+        run, verb, settings = key
         for batch in _batches(entries, self._limits):
             wanted = [entry for entry in batch if entry.job.is_wanted]
             if not wanted:
@@ -214,25 +234,46 @@ class Worker:
             num_tokens = sum(entry.length for entry in wanted)
             self._on_batch(Batch(run, verb, len(wanted), num_tokens, seconds))
             self._call(self._finish, {entry.job for entry in wanted if entry.job.is_done})
-        self._call(self._finish, [job for job in jobs if job.is_done])
-        self._call(self._forget, jobs)
 
 
-def _entries(job: Job, operation: Operation) -> list[_Entry]:
-    """Return the entries of a job. A text that cannot be read has its error as its result, unless
-    all have; then, and for another error, the job has the first error."""
+def _groups(jobs: Iterable[list[_Entry]], max_bytes: int) -> Iterator[list[_Entry]]:
+    """Yield the entries of consecutive jobs whose results take at most this number of bytes
+    together."""
+    group: list[_Entry] = []
+    total = 0
+    for entries in jobs:
+        num_bytes = sum(entry.need.result for entry in entries)
+        if group and total + num_bytes > max_bytes:
+            yield group
+            group, total = [], 0
+        group += entries
+        total += num_bytes
+    if group:
+        yield group
+
+
+def _entries(job: Job, operation: Operation, max_bytes: int) -> list[_Entry]:
+    """Return the entries of a job. A text that cannot be read, or would take too much memory, has
+    its error as its result, unless all have; then, and for another error, the job has the first
+    error."""
+    lengths, errors, first = _lengths(job, operation)
     try:
-        lengths = operation.lengths(job.items)
-        return [_Entry(job, index, length) for index, length in enumerate(lengths)]
+        needs = operation.needs(list(lengths.values()), job.settings)
     except Exception as error:  # noqa: BLE001 - the response reports it
-        first: Exception = error
-    entries, errors = list[_Entry](), dict[int, Exception]()
-    for index, item in enumerate(job.items):
-        try:
-            entries.append(_Entry(job, index, operation.lengths([item])[0]))
-        except Exception as failure:  # noqa: BLE001 - the response reports it
-            errors[index] = _placed(failure, job, index)
-    first = next(iter(errors.values()), first)
+        needs, lengths, first = [], {}, _placed(error, job, 0)
+    entries = []
+    for (index, length), need in zip(lengths.items(), needs, strict=True):
+        if need.decoding > max_bytes:
+            errors[index] = _too_large(f"{job.place}[{index}]: decoding", need.decoding, max_bytes)
+        else:
+            entries.append(_Entry(job, index, length, need))
+    first = first or next(iter(errors.values()), None)
+    results = sum(entry.need.result for entry in entries)
+    if results > max_bytes:
+        errors[-1] = first = _too_large("the results of this request", results, max_bytes)
+        entries = []
+    if first is None:
+        return entries
     if not entries or not all(isinstance(each, RequestError) for each in errors.values()):
         job.fail(first)
         return []
@@ -241,12 +282,41 @@ def _entries(job: Job, operation: Operation) -> list[_Entry]:
     return entries
 
 
+def _lengths(
+    job: Job, operation: Operation
+) -> tuple[dict[int, int], dict[int, Exception], Exception | None]:
+    """Return the lengths of the texts that can be read, by their numbers, and the errors of the
+    others with the first error."""
+    try:
+        return dict(enumerate(operation.lengths(job.items))), {}, None
+    except Exception as error:  # noqa: BLE001 - the response reports it
+        first: Exception = error
+    lengths, errors = dict[int, int](), dict[int, Exception]()
+    for index, item in enumerate(job.items):
+        try:
+            lengths[index] = operation.lengths([item])[0]
+        except Exception as failure:  # noqa: BLE001 - the response reports it
+            errors[index] = _placed(failure, job, index)
+    return lengths, errors, next(iter(errors.values()), first)
+
+
+def _too_large(what: str, num_bytes: int, max_bytes: int) -> RequestError:
+    return RequestError(
+        422,
+        f"{what} may take {num_bytes / MIB:,.0f} MiB of memory: expected at most "
+        f"{max_bytes / MIB:,.0f} MiB; leave attention out, or send shorter or fewer texts, a "
+        "smaller beam or a smaller max_length",
+    )
+
+
 def _batches(entries: Iterable[_Entry], limits: Limits) -> Iterator[list[_Entry]]:
     """Yield batches of entries of similar lengths, the shortest first."""
     batch: list[_Entry] = []
     for entry in sorted(entries, key=lambda entry: entry.length):
         num_tokens = entry.length * (len(batch) + 1)  # the longest is last
-        if batch and (len(batch) == limits.batch_texts or num_tokens > limits.batch_tokens):
+        num_bytes = entry.need.decoding * (len(batch) + 1)
+        is_full = num_tokens > limits.batch_tokens or num_bytes > limits.request_bytes
+        if batch and (len(batch) == limits.batch_texts or is_full):
             yield batch
             batch = []
         batch.append(entry)
@@ -301,6 +371,8 @@ def _add_results(batch: Sequence[_Entry], operation: Operation, settings: Settin
 def _placed(error: Exception, job: Job, index: int) -> Exception:
     """Return an error that the client can correct with the place of its text. Others are
     unchanged."""
+    if is_out_of_memory(error):
+        return RequestError(503, "there is not enough memory now: try again later", RETRY)
     place = f"{job.place}[{index}]"
     if isinstance(error, RequestError):
         return RequestError(error.status, f"{place}: {error}", error.headers)

@@ -53,11 +53,6 @@ class Connections:
         if connection in self._open:
             self._open[connection] = self._open.pop(connection)
 
-    @property
-    def num_unread(self) -> int:
-        """Number of bytes of responses that their clients have not read."""
-        return sum(each.transport.get_write_buffer_size() for each in list(self._open))
-
 
 class Connection(H11Protocol):
     """One connection."""

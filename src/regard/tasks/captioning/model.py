@@ -12,6 +12,7 @@ import numpy as np
 
 from regard.building import build_captioner
 from regard.config import BackboneEncoderConfig, CaptionDataConfig, Experiment, SearchConfig
+from regard.config.encoders import ImageEncoderConfig
 from regard.config.models import is_fine_tuned
 from regard.data.batch import END, START
 from regard.data.text.tokenizer import Tokenizer
@@ -26,9 +27,21 @@ from regard.tasks.arguments import check_texts, search_of, sections_of
 from regard.tasks.captioning.images import ImageSources
 from regard.tasks.display import describe_model
 from regard.tasks.generation import GeneratedText, Searcher, forbidden_tokens, generated_texts
+from regard.tasks.memory import (
+    DecodingMemory,
+    ResultMemory,
+    batches_within,
+    check_each,
+    memory_limit,
+)
 from regard.tasks.tracing import LazyTrace, Output, Tracer
+from regard.wanted import check_wanted
 
 IMAGES_AT_A_TIME = 64
+BYTES_OF_PIXEL = 400
+"""Estimated memory of encoding an image, for each of its pixels."""
+MIN_CELLS = 196
+"""Number of cells of most backbones."""
 MAX_LENGTH = 60
 """Largest number of tokens in a caption, unless the recipe has `search.max_length`."""
 
@@ -40,6 +53,13 @@ def check_search(search: SearchConfig) -> None:
             raise UserError(
                 f"search.{name} needs the words of a source, but an image has none: leave it out"
             )
+
+
+def num_cells(side: int, encoder: ImageEncoderConfig) -> int:
+    """Return the largest number of cells of an image."""
+    if isinstance(encoder, BackboneEncoderConfig):
+        return max(MIN_CELLS, (side // 8) ** 2)
+    return (side // 2 ** len(encoder.channels) + 1) ** 2
 
 
 class CaptionModel:
@@ -58,11 +78,13 @@ class CaptionModel:
         `is_private` says that no other code has the model, so that changes of its weights need not
         be looked for."""
         self.experiment = experiment
-        self.data, _ = sections_of(experiment, CaptionDataConfig, experiment.name)
+        self.data, config = sections_of(experiment, CaptionDataConfig, experiment.name)
         self.tokenizer = tokenizer
         self.sources = ImageSources.of(self.data, backbone)
         self._searcher = Searcher(model, is_private=is_private)
-        self._tracer = Tracer(self.sources, tokenizer, self.data.language, model)
+        self.num_cells = num_cells(self.data.image_size, config.encoder)
+        self.memory = DecodingMemory([config], len(tokenizer))
+        self._tracer = Tracer(self.sources, tokenizer, self.data.language, model, self.memory)
 
     @classmethod
     def load(cls, run: str | Path, *, device: str = "auto") -> CaptionModel:
@@ -134,11 +156,14 @@ class CaptionModel:
         num_best = index(num_best)
         names = [str(name) for name in check_texts("image", image, (str, Path))]
         results: list[GeneratedText] = []
+        memory = ResultMemory(memory_limit(search))
         for first in range(0, len(names), IMAGES_AT_A_TIME):
             batch = names[first : first + IMAGES_AT_A_TIME]
             contents = self.sources.features_of([self.sources.read(name) for name in batch])
             images = list(zip(batch, contents, strict=True))
-            results += self.generate(images, search=search, num_best=num_best, attention=attention)
+            captions = self.generate(images, search=search, num_best=num_best, attention=attention)
+            memory.add(sum(caption.num_bytes for caption in captions))
+            results += captions
         return results
 
     def generate(
@@ -161,17 +186,31 @@ class CaptionModel:
             minimum=search.min_length,
             forbidden=forbidden_tokens(search, self.tokenizer, "forbid"),
         )
+        needed = self.bytes_of_search(search, num_best, attention=attention)
+        limit = memory_limit(search)
+        check_each([(0, needed)] if images else [], limit, "image")
+        memory = ResultMemory(limit)
         results: list[GeneratedText] = []
-        for first in range(0, len(images), IMAGES_AT_A_TIME):
-            batch = images[first : first + IMAGES_AT_A_TIME]
+        for batch in batches_within(images, lambda _: needed, IMAGES_AT_A_TIME):
+            check_wanted()
             source = self.sources.pad([content for _, content in batch])
             hypotheses = self._searcher.search(
                 source, limits, search, num_best, attention=attention
             )
-            results += generated_texts(
+            captions = generated_texts(
                 self._tracer, batch, hypotheses, self._text, attention=attention
             )
+            memory.add(sum(caption.num_bytes for caption in captions))
+            results += captions
         return results
+
+    def bytes_of_search(self, search: SearchConfig, num_best: int, *, attention: bool) -> int:
+        """Estimate the memory of captioning one image."""
+        maximum = search.max_length or MAX_LENGTH
+        needed = self.memory.of_search(
+            self.num_cells, maximum, search.beam, num_best, attention=attention
+        )
+        return needed + BYTES_OF_PIXEL * self.data.image_size**2
 
     def _text(self, output: Output, _lazy_trace: LazyTrace) -> str:
         return self.tokenizer.decode(output.target)

@@ -34,10 +34,18 @@ from regard.tasks.classification.inputs import (
 from regard.tasks.display import describe_model, describe_result
 from regard.tasks.feature_maps import text_feature_maps
 from regard.tasks.gradients import prediction_gradients
+from regard.tasks.memory import (
+    DecodingMemory,
+    ResultMemory,
+    batches_within,
+    check_each,
+    memory_limit,
+)
 from regard.tasks.source_form import SourceError
-from regard.tasks.tracing import TOP, LazyTrace, as_map, by_sentence
+from regard.tasks.tracing import TOP, LazyTrace, as_map, by_sentence, bytes_of_attention
 from regard.trace import AttentionMap, Step, Trace, of_kind
 from regard.viewing.feature_maps import FeatureMaps
+from regard.wanted import check_wanted
 
 SOURCES_AT_A_TIME = 64
 
@@ -159,6 +167,7 @@ class ClassificationModel:
         """Whether the classification head attends to the source."""
         self.inputs = inputs
         self.model = model
+        self.memory = DecodingMemory([config], inputs.targets.size)
         self.source_form = source_form_of(inputs.reader, self.data)
 
     @classmethod
@@ -218,8 +227,12 @@ class ClassificationModel:
         except SourceError as error:
             raise SourceError(error.reason, filled[error.place], "source") from error
         order = sorted(range(len(filled)), key=lambda place: len(encoded[place]))
-        for first in range(0, len(order), SOURCES_AT_A_TIME):
-            places = order[first : first + SOURCES_AT_A_TIME]
+        needs = [self.bytes_of_prediction(len(each), attention=attention) for each in encoded]
+        limit = memory_limit(self.experiment.search)
+        check_each(zip(filled, needs, strict=True), limit, "source")
+        memory = ResultMemory(limit)
+        for places in batches_within(order, needs.__getitem__, SOURCES_AT_A_TIME):
+            check_wanted()
             numbers = [filled[place] for place in places]
             predictions = self._predict(
                 [texts[number] for number in numbers],
@@ -228,7 +241,13 @@ class ClassificationModel:
             )
             for number, prediction in zip(numbers, predictions, strict=True):
                 results[number] = prediction
+                if prediction.lazy_trace is not None:
+                    memory.add(bytes_of_attention([prediction.lazy_trace]))
         return results
+
+    def bytes_of_prediction(self, length: int, *, attention: bool) -> int:
+        """Estimate the memory of a prediction for a source of this length."""
+        return self.memory.of_forced(length, 1, attention=attention)
 
     def unknown_share(self, texts: Sequence[str]) -> float:
         """Return the share of unknown tokens in sources that are texts; 0 for numbers."""

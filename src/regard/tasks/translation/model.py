@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import index
+from itertools import chain
+from operator import index, itemgetter
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
 
@@ -29,15 +30,25 @@ from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.runs.ensemble import all_members, warn_of_other_data
 from regard.search import Limits
+from regard.shapes import Int, Tensor
 from regard.tasks.arguments import check_pairs, check_texts, search_of, sections_of
 from regard.tasks.display import describe_model
 from regard.tasks.generation import GeneratedText, Searcher, forbidden_tokens, generated_texts
+from regard.tasks.memory import (
+    DecodingMemory,
+    ResultMemory,
+    batches_within,
+    check_each,
+    memory_limit,
+    parts_within,
+)
 from regard.tasks.source_form import SourceForm
-from regard.tasks.tracing import LazyTrace, Output, TextSources, Tracer
+from regard.tasks.tracing import LazyTrace, Output, TextSources, Tracer, bytes_of_attention
 from regard.tasks.translation.encoding import EncodedSource, PairEncoder, Tokenizers
 from regard.tasks.translation.limits import LengthLimit, limit_of_scored, limit_of_sources
 from regard.tasks.translation.loaded import TranslationRun
 from regard.tasks.translation.unknown_words import UnknownReplacement
+from regard.wanted import check_wanted
 
 SENTENCES_AT_A_TIME = 64
 SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)
@@ -70,7 +81,8 @@ class TranslationModel:
         self._encoder = PairEncoder(data, config, tokenizers)
         self.source_form = SourceForm(data.feature_columns or (), tokenizers.source)
         sources = TextSources(tokenizers.source, data.source_language)
-        self._tracer = Tracer(sources, tokenizers.target, data.target_language, model)
+        self.memory = DecodingMemory(self._members, len(tokenizers.target))
+        self._tracer = Tracer(sources, tokenizers.target, data.target_language, model, self.memory)
 
     @classmethod
     def load(cls, run: str | Path, *others: str | Path, device: str = "auto") -> TranslationModel:
@@ -162,14 +174,23 @@ class TranslationModel:
         filled = [number for number, source in enumerate(texts) if not is_blank_text(source)]
         sources = self._encoder.sources([texts[number] for number in filled])
         max_source = self.source_limit(search).tokens
+        lengths = [len(ids) for ids in sources]
+        needs_weights = attention or replacement is not None
+        needs = self._search_bytes(lengths, search, num_best, attention=needs_weights)
+        decoded = [place for place, length in enumerate(lengths) if length <= max_source]
+        limit = memory_limit(search)
+        check_each(((filled[place], needs[place]) for place in decoded), limit)
+        memory = ResultMemory(limit)
         for number, source_ids in zip(filled, sources, strict=True):
             if len(source_ids) > max_source:
                 results[number] = replace(results[number], is_long=True, is_refused=True)
         text_of = partial(self._text, replacement=replacement)
-        for numbers, ids in self._batches(filled, sources, max_source):
+        decoded.sort(key=lengths.__getitem__)
+        for places in batches_within(decoded, needs.__getitem__, SENTENCES_AT_A_TIME):
+            check_wanted()
+            numbers, ids = [filled[place] for place in places], [sources[place] for place in places]
             batch = self._tracer.sources.pad(ids)
             limits = self._limits(batch, search)
-            needs_weights = attention or replacement is not None
             hypotheses = self._searcher.search(
                 batch, limits, search, num_best, attention=needs_weights
             )
@@ -183,6 +204,7 @@ class TranslationModel:
                     is_long=len(tokens) > self.data.max_length,
                     unknown=self._unknown_share_of(tokens),
                 )
+                memory.add(result.num_bytes)
         return results
 
     def unknown_share(self, texts: Sequence[str]) -> float:
@@ -273,9 +295,21 @@ class TranslationModel:
         encoded = self._encoder.pairs(
             [sources[number] for number in filled], [targets[number] for number in filled]
         )
+        needs = {
+            place: self.memory.of_forced(
+                len(sources[place]), len(targets[place]), attention=attention
+            )
+            for place in filled
+        }
+        limit = memory_limit(self.experiment.search)
+        check_each(needs.items(), limit, "pairs")
+        memory = ResultMemory(limit)
         batches = PairBatches(encoded, SCORED_AT_A_TIME, seed=0)
-        for batch in batches.in_order():
-            places = [filled[index] for index in batch.indices]
+        similar = ([filled[index] for index in batch.indices] for batch in batches.in_order())
+        for places in chain.from_iterable(
+            batches_within(each, needs.__getitem__, SENTENCES_AT_A_TIME) for each in similar
+        ):
+            check_wanted()
             outputs = [
                 Output(pairs[place][0], sources[place], targets[place], target_text=pairs[place][1])
                 for place in places
@@ -285,21 +319,59 @@ class TranslationModel:
                 results[place] = replace(
                     results[place], score=lazy_trace.score, lazy_trace=lazy_trace
                 )
+                memory.add(bytes_of_attention([lazy_trace]))
         return results
 
-    def _batches(
-        self, filled: Sequence[int], sources: Sequence[EncodedSource], max_source: int
-    ) -> Iterator[tuple[list[int], list[EncodedSource]]]:
-        """Yield batches of sources of similar lengths, with their places among the texts. Sources
-        of more than `max_source` tokens are left out."""
-        order = [place for place, ids in enumerate(sources) if len(ids) <= max_source]
-        order.sort(key=lambda place: len(sources[place]))
-        for first in range(0, len(order), SENTENCES_AT_A_TIME):
-            places = order[first : first + SENTENCES_AT_A_TIME]
-            yield [filled[place] for place in places], [sources[place] for place in places]
+    def _search_bytes(
+        self, lengths: Sequence[int], search: SearchConfig, num_best: int, *, attention: bool
+    ) -> list[int]:
+        """Estimate the memory of a search for sources of these lengths."""
+        maxima = self.longest_outputs(lengths, search)
+        return [
+            self.memory.of_search(length, maximum, search.beam, num_best, attention=attention)
+            for length, maximum in zip(lengths, maxima, strict=True)
+        ]
+
+    def longest_outputs(self, lengths: Sequence[int], search: SearchConfig) -> list[int]:
+        """Return the maximum number of tokens of an output for sources of these lengths."""
+        maxima: list[int] = self._maximum(torch.tensor(lengths, dtype=torch.long), search).tolist()
+        return maxima
+
+    def parts(
+        self, texts: Sequence[str], search: SearchConfig | None = None, num_best: int = 1
+    ) -> Iterator[list[str]]:
+        """Yield consecutive texts whose attention fits into the memory together, for a program that
+        writes the attention of many texts."""
+        search = search_of(self.experiment, search, num_best=num_best)
+        lengths = list(map(len, self._encoder.sources(texts)))
+        maxima = self.longest_outputs(lengths, search)
+        needs = map(partial(self.memory.of_maps, num_best=num_best), lengths, maxima)
+        pairs = zip(texts, needs, strict=True)
+        for part in parts_within(list(pairs), itemgetter(1)):
+            yield [text for text, _ in part]
+
+    def parts_of_pairs(self, pairs: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+        """Yield consecutive pairs whose attention fits into the memory together, as `parts`."""
+        sources = self._encoder.sources([source for source, _ in pairs])
+        targets = self._encoder.targets([target for _, target in pairs], sources)
+        needs = (
+            self.memory.of_maps(len(source), len(target))
+            for source, target in zip(sources, targets, strict=True)
+        )
+        for part in parts_within(list(zip(pairs, needs, strict=True)), itemgetter(1)):
+            yield [pair for pair, _ in part]
 
     def _limits(self, source: Tokens, search: SearchConfig) -> Limits:
-        lengths = source.mask.sum(dim=1)
+        return Limits(
+            start=START,
+            end=END if self.data.target_end else None,
+            maximum=self._maximum(source.mask.sum(dim=1), search),
+            minimum=search.min_length,
+            forbidden=forbidden_tokens(search, self.tokenizers.target, "allow"),
+        )
+
+    def _maximum(self, lengths: Int[Tensor, "batch"], search: SearchConfig) -> Int[Tensor, "batch"]:
+        """Return the maximum length of the output for sources of these lengths."""
         if search.max_length is None:
             ratio = search.max_ratio or DEFAULT_RATIO
             maximum = (ratio * lengths).ceil().clamp(max=MAX_TOKENS).long() + BEYOND_RATIO
@@ -307,15 +379,7 @@ class TranslationModel:
         else:
             maximum = torch.full_like(lengths, search.max_length)
         longest = longest_sequence(self._members)
-        if longest is not None:
-            maximum = maximum.clamp(max=longest)
-        return Limits(
-            start=START,
-            end=END if self.data.target_end else None,
-            maximum=maximum,
-            minimum=search.min_length,
-            forbidden=forbidden_tokens(search, self.tokenizers.target, "allow"),
-        )
+        return maximum if longest is None else maximum.clamp(max=longest)
 
     def _text(
         self, output: Output, lazy_trace: LazyTrace, replacement: UnknownReplacement | None
