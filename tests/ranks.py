@@ -22,6 +22,7 @@ def start(number, function, *arguments):
         "MASTER_ADDR": "localhost",
         "MASTER_PORT": str(port),
         "WORLD_SIZE": str(number),
+        "LOCAL_WORLD_SIZE": str(number),
     }
     return [
         subprocess.Popen(

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import regard
-from regard import recipes
+from regard import processes, recipes
 from regard.cli import main
 from regard.device import device_named
 from regard.errors import UserError
@@ -35,6 +35,27 @@ def test_auto_without_a_gpu_is_the_cpu(monkeypatch):
     assert device_named("auto") == torch.device("cpu")
     with pytest.raises(UserError, match="device is cuda, but torch sees no GPU here"):
         device_named("cuda")
+
+
+def test_processes_share_gpus_if_there_are_too_few(gpus, monkeypatch):
+    monkeypatch.setattr(processes, "number", lambda: 4)
+    for local_rank, gpu in enumerate([0, 1, 0, 1]):
+        monkeypatch.setenv("LOCAL_RANK", str(local_rank))
+        assert processes.own_device(torch.device("cuda")) == torch.device("cuda", gpu)
+        assert processes.own_device(torch.device("cpu")) == torch.device("cpu")
+
+
+@pytest.mark.parametrize(("number", "backend"), [(1, None), (2, None), (3, "gloo")])
+def test_processes_that_share_a_gpu_are_connected_by_gloo(gpus, monkeypatch, number, backend):
+    backends = []
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(number))
+    monkeypatch.setattr(processes, "rendezvous", lambda *_, **__: iter([(None, 0, number)]))
+    monkeypatch.setattr(processes, "PrefixStore", lambda *_: None)
+    monkeypatch.setattr(
+        torch.distributed, "init_process_group", lambda name, **_: backends.append(name)
+    )
+    processes._connect()
+    assert backends == [backend]
 
 
 @pytest.mark.parametrize(

@@ -48,15 +48,15 @@ def is_first() -> bool:
 
 @contextmanager
 def connected() -> Iterator[None]:
-    """Connect the processes that torchrun started, until the block ends: by NCCL for GPUs and by
-    gloo for CPUs. Without torchrun the block has one process.
+    """Connect the processes that torchrun started, until the block ends: by NCCL for GPUs, and by
+    gloo for CPUs and for processes that share a GPU. Without torchrun the block has one process.
 
     ConnectionLostError if another process ends before the block does."""
     if not torchrun.is_used() or _is_connected():
         yield
         return
     if torch.cuda.is_available():
-        torch.cuda.set_device(torchrun.local_rank())
+        torch.cuda.set_device(_gpu())
     try:
         _connect()
         interruption.connected()
@@ -78,14 +78,27 @@ def _connect() -> None:
     store of those before them, so each start has its own names in it."""
     store, place, size = next(rendezvous("env://", timeout=TIMEOUT))
     store = PrefixStore(f"start {torchrun.num_restarts()}", store)
-    torch.distributed.init_process_group(store=store, rank=place, world_size=size, timeout=TIMEOUT)
+    share_gpus = 0 < torch.cuda.device_count() < torchrun.local_number()
+    torch.distributed.init_process_group(
+        "gloo" if share_gpus else None,  # NCCL takes one process for each GPU
+        store=store,
+        rank=place,
+        world_size=size,
+        timeout=TIMEOUT,
+    )
+
+
+def _gpu() -> int:
+    """Return the number of the GPU of this process. Processes share GPUs if there are too few."""
+    return torchrun.local_rank() % torch.cuda.device_count()
 
 
 def own_device(device: torch.device) -> torch.device:
-    """Return the device of this process: each of several processes has a GPU of its own."""
+    """Return the device of this process: each of several processes has a GPU of its own, if there
+    are enough."""
     if number() == 1 or device.type != "cuda":
         return device
-    return torch.device("cuda", torchrun.local_rank())
+    return torch.device("cuda", _gpu())
 
 
 @contextmanager

@@ -28,6 +28,11 @@ def local_rank() -> int:
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
+def local_number() -> int:
+    """Return the number of processes on this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
 def has_launcher() -> bool:
     """Return whether `regard train --processes` started this process."""
     return is_used() and LAUNCHER in os.environ
