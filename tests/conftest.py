@@ -15,6 +15,7 @@ gc.disable()  # until all tests are imported
 # The hook decorates with the function that bears this name.
 jaxtyping.jaxtyped = partial(types_of_shapes.jaxtyped, original=jaxtyping.jaxtyped)
 install_import_hook("regard", "beartype.beartype")
+types_of_shapes.find_submodules()
 
 # What a shell starts in the background ignores Ctrl-C, and so would the tests of interruption.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,6 +5,7 @@ beside the checked one. This took most of the time of the tests. Here beartype w
 itself: arguments are checked before the call and the result after it, in one context of axes."""
 
 import inspect
+import typing
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import partial, wraps
@@ -13,10 +14,24 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import jaxtyping
 from beartype import BeartypeConf, beartype
+from torch import nn
 
 ERRORS = BeartypeConf(violation_type=jaxtyping.TypeCheckError)
 AXES = jaxtyping.jaxtyped("context")
 """Context in which an axis has one size. It has no state of its own."""
+
+
+def find_submodules() -> None:
+    """Let protocols find the submodules and parameters of a module. Since Python 3.12, `isinstance`
+    reads attributes without `__getattr__`, by which a module has them."""
+    static = inspect.getattr_static
+
+    def find(instance: Any, name: str) -> Any:
+        is_module = isinstance(instance, nn.Module)
+        return getattr(instance, name) if is_module else static(instance, name)
+
+    if hasattr(typing, "_lazy_load_getattr_static"):
+        typing._lazy_load_getattr_static = lambda: find
 
 
 def jaxtyped(function: Any = None, *, typechecker: Callable[..., Any], original: Any) -> Any:
