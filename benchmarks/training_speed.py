@@ -16,11 +16,6 @@ losses.
 
 compares each update of Regard with its matrix products alone (update_products.py) and with the
 speed of the core: the achieved FLOP/s and their share.
-
-    python benchmarks/training_speed.py DATA --device cuda
-
-adds the paper's base Transformer in bfloat16 on generated text, compares it with PyTorch's compiled
-Transformer, and prints the fraction of the GPU's peak.
 """
 
 import argparse
@@ -35,7 +30,7 @@ from statistics import median
 
 import instruction_sets
 import yaml
-from peers.corpus import Corpus, generate, prepare
+from peers.corpus import Corpus, prepare
 from peers.environments import HERE, Environment
 from peers.our_recipes import EQUAL_LENGTHS, recipe
 from peers.running import Answer, Contestant, Place, started
@@ -99,23 +94,7 @@ ROWS = {
             regard_with_equal_lengths("transformer"),
         ],
     ),
-    "base": Row(
-        "Transformer 6+6, 512, 2048, 8 heads, bfloat16",
-        [
-            Contestant(
-                f"{TORCH}, bfloat16", "run_torch", "transformer-base", None, "bfloat16", 16_384
-            ),
-            Contestant(
-                "Regard, bfloat16", "run_regard", "transformer-base", None, "bfloat16", 16_384
-            ),
-        ],
-    ),
 }
-GENERATED = ("base",)
-"""Rows with generated text, because the real text is too small for them."""
-
-PEAKS = {"A100": 312e12, "H100": 989e12, "H200": 989e12, "L40S": 362e12, "RTX 4090": 165e12}
-"""Peak FLOP/s in dense bfloat16, from the data sheets."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +103,6 @@ class Measured:
 
     name: str
     turns: list[Answer]
-    device_facts: Answer
-    """Name of the GPU, and FLOPs for each position."""
 
     def total(self, name: str) -> float:
         return sum(turn[name] for turn in self.turns)
@@ -158,7 +135,7 @@ def measure(row: Row, place: Place, options: argparse.Namespace) -> list[Measure
             for each in running:
                 print(f"turn {turn + 1}: {each.contestant.name}", file=sys.stderr, flush=True)
                 each.answers.append(each.request(seconds=options.seconds / options.turns))
-    return [Measured(each.contestant.name, each.answers, each.facts) for each in running]
+    return [Measured(each.contestant.name, each.answers) for each in running]
 
 
 def select(contestants: list[Contestant], options: argparse.Namespace) -> list[Contestant]:
@@ -192,22 +169,6 @@ def table(title: str, measured: list[Measured]) -> None:
             f"| {each.padding('source'):.0%}, {each.padding('target'):.0%} "
             f"| {each.facts()['peak MB']:,.0f} |",
             flush=True,
-        )
-
-
-def print_utilisation(measured: list[Measured]) -> None:
-    """Print the fraction of the GPU's peak, if it is known, by the FLOPs of the plain
-    formulation."""
-    devices = (each.device_facts for each in measured)
-    facts = next((device for device in devices if "flops_per_position" in device), None)
-    peak = next((peak for chip, peak in PEAKS.items() if facts and chip in facts["chip"]), None)
-    if facts is None or peak is None:
-        return
-    for each in measured:
-        positions = each.total("source_positions") / each.total("wall")
-        used = positions * facts["flops_per_position"]
-        print(
-            f"{each.name}: {used / 1e12:.0f} TFLOP/s, {used / peak:.1%} of {facts['chip']}'s peak"
         )
 
 
@@ -267,7 +228,7 @@ def is_regard(contestant: Contestant) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, help="folder with Multi30k")
-    parser.add_argument("--only", nargs="+", choices=ROWS, help="rows (default: those of Multi30k)")
+    parser.add_argument("--only", nargs="+", choices=ROWS, help="rows (default: all)")
     parser.add_argument(
         "--contestants", nargs="+", help="only contestants whose name contains one of these words"
     )
@@ -288,23 +249,18 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file of all figures")
     options = parser.parse_args()
     options.work = options.work.resolve()
-    usual = [name for name in ROWS if options.device == "cuda" or name not in GENERATED]
-    names = options.only or usual
-    if options.device == "cpu" and set(names) & set(GENERATED):
-        parser.error("the row base is for a GPU: its batches take tens of gigabytes")
+    names = options.only or list(ROWS)
     text = prepare(options.data, options.work / "corpus")
     if options.dev_loss:
-        dev_losses([name for name in names if name not in GENERATED], text, options)
+        dev_losses(names, text, options)
         return
     if options.products:
-        products([name for name in names if name not in GENERATED], text, options)
+        products(names, text, options)
         return
     figures = {}
     for name in names:
-        read = generate(options.work / "generated") if name in GENERATED else text
-        measured = measure(ROWS[name], place_of(read, options), options)
+        measured = measure(ROWS[name], place_of(text, options), options)
         table(ROWS[name].title, measured)
-        print_utilisation(measured)
         figures[name] = {each.name: each.facts() for each in measured}
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1), encoding="utf8")

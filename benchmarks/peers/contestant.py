@@ -41,7 +41,6 @@ class Sizes:
 
 SIZES = {
     "transformer": Sizes(256, 1024, 4, 3),
-    "transformer-base": Sizes(512, 2048, 8, 6),  # Vaswani et al. 2017, table 3
 }
 
 PAD, START, END, UNKNOWN = "<pad>", "<sos>", "<eos>", "<unk>"

@@ -3,15 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from regard.data.special_tokens import SPECIAL
 from regard.data.text.parallel import read_pairs
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 
 PARTS = {"train": "train", "val": "val", "test": "test_2016_flickr"}
 VOCABULARY = 8000
-GENERATED_VOCABULARY, GENERATED_PAIRS = 37_000, 100_000
 
 
 @dataclass(frozen=True)
@@ -58,29 +54,3 @@ def _existing(data: Path, name: str) -> Path:
 
 def _write(path: Path, lines: list[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf8")
-
-
-def generate(folder: Path) -> Corpus:
-    """Write random pairs with a vocabulary and lengths like those of WMT 2014 in subwords: 37,000
-    subwords, drawn by Zipf's law, and 27 on average in a sentence."""
-    folder.mkdir(parents=True, exist_ok=True)
-    done = folder / "vocabulary.txt"
-    if done.exists():
-        return Corpus(folder)
-    random = np.random.default_rng(1)
-    words = np.array([f"w{number}" for number in range(GENERATED_VOCABULARY - len(SPECIAL))])
-    weights = 1 / (10 + np.arange(len(words)))
-    for language in ("en", "de"):
-        lengths = np.clip(random.gamma(3.0, 9.0, GENERATED_PAIRS).astype(int), 3, 99)
-        drawn = random.choice(words, size=int(lengths.sum()), p=weights / weights.sum())
-        lines = [" ".join(part) for part in np.split(drawn, np.cumsum(lengths)[:-1])]
-        lines[: len(words) // 90 + 1] = _each_once(words)
-        _write(folder / f"train.{language}", lines)
-        _write(folder / f"train.pieces.{language}", lines)
-    _write(done, [*SPECIAL, *words])
-    return Corpus(folder)
-
-
-def _each_once(words: np.ndarray) -> list[str]:
-    """Return lines with every word, so that the learned vocabulary is complete."""
-    return [" ".join(words[first : first + 90]) for first in range(0, len(words), 90)]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from peers import contestant
-from peers.corpus import GENERATED_VOCABULARY, VOCABULARY
+from peers.corpus import VOCABULARY
 
 LSTM = {
     "kind": "recurrent",
@@ -63,15 +63,14 @@ EQUAL_LENGTHS = "-equal-lengths"
 def recipe(name: str, batch_tokens: int, corpus: Path) -> dict[str, Any]:
     """Return the recipe for `regard train`. It tokenizes text into the subwords of the peers."""
     model = name.removesuffix(EQUAL_LENGTHS)
-    generated = model == "transformer-base"
     return {
         "format": 2,
         "about": f"The model {name} of benchmarks/training_speed.py.",
         "data": {
             "path": str(corpus / "train.en"),
             "target_path": str(corpus / "train.de"),
-            "tokenizer": "spaces" if generated else "bpe",
-            "vocabulary_size": GENERATED_VOCABULARY if generated else VOCABULARY,
+            "tokenizer": "bpe",
+            "vocabulary_size": VOCABULARY,
             "shared_vocabulary": True,
             "dev_size": 0,
             "test_size": 0,

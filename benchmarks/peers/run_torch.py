@@ -1,5 +1,4 @@
-"""torch's own nn.Transformer in a plain loop: as it is on a CPU, compiled on a GPU. Tells what one
-position of a source costs in floating-point operations, and on what it runs."""
+"""torch's own nn.Transformer in a plain loop."""
 
 import math
 
@@ -8,7 +7,6 @@ from peers import contestant, plain_loop
 from peers.contestant import Stopwatch
 from peers.plain_loop import PAD
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 LONGEST = 512
 
@@ -60,15 +58,7 @@ def main() -> None:
     torch.manual_seed(42)
     model = Model(contestant.SIZES[task.model], len(task.vocabulary)).to(task.device)
     loop = plain_loop.Loop(task, model, model)
-    source, target = next(loop.tensors())
-    with FlopCounterMode(display=False) as counter:
-        loop.gradients(source, target)
-    facts = {"flops_per_position": counter.get_total_flops() / source.numel(), "chip": "CPU"}
-    if task.device == "cpu":
-        loop.run(Stopwatch(benchmark, **facts))
-    facts["chip"] = torch.cuda.get_device_name()
-    loop.logits = torch.compile(model, dynamic=True)
-    loop.run(Stopwatch(benchmark, torch.cuda.synchronize, **facts))
+    loop.run(Stopwatch(benchmark))
 
 
 if __name__ == "__main__":
