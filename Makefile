@@ -8,11 +8,11 @@ PARALLEL := --numprocesses $(WORKERS) --maxprocesses 8
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test e2e lint docs long check othercpus fuzz sanitize format clean elsewhere
+.PHONY: help demo test e2e lint docs long check othercpus fuzz sanitize gpu gpu-wheels format clean elsewhere
 
 help: ## list these commands
 	@echo "make COMMAND, where COMMAND is"
-	@sed -n 's/^\([a-z0-9]*\):.*## /  \1	/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  \1	/p' Makefile | expand -t 12
 
 demo: $(INSTALLED) ## train a small model and plot its attention
 	.venv/bin/regard demo
@@ -46,6 +46,13 @@ fuzz: $(INSTALLED) ## read mutated files by every parser, FUZZ_SECONDS (10) each
 
 sanitize: $(INSTALLED) ## run the kernels under the address, undefined-behaviour and thread sanitizers
 	@scripts/sanitize
+
+# A GPU host may have no network, so this needs no .venv.
+gpu: ## test and measure on a GPU in eight minutes; in a small form on a CPU
+	@$(or $(wildcard .venv/bin/python),python3) scripts/gpu $(GPU_OPTIONS)
+
+gpu-wheels: $(INSTALLED) ## download into wheels/ what a GPU host without a network lacks
+	@.venv/bin/python benchmarks/gpu/packages.py wheels $(if $(HOST),--host $(HOST))
 
 format: $(INSTALLED) ## format the code
 	.venv/bin/ruff check --fix
