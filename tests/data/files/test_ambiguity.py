@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import random
 import warnings
+from itertools import product
 
 import pandas
 import pytest
@@ -43,6 +44,17 @@ DECIDED = {
     "features of a form": (
         None,
         shuffled((lemma, lemma + end, tags) for lemma in LEMMAS for tags, end in ENDINGS.items()),
+        ["3"],
+    ),
+    "many bundles of features": (
+        None,
+        [
+            (lemma, f"{lemma}{word()}", f"V;{mood};{tense};{DRAW.randint(1, 3)};{number}")
+            for lemma in LEMMAS[:150]
+            for mood, tense, number in DRAW.sample(
+                list(product(["IND", "SBJV", "COND"], ["PRS", "PST", "FUT"], ["SG", "PL"])), 2
+            )
+        ],
         ["3"],
     ),
     "case and number": (

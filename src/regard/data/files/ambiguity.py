@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ MIN_CROSSED = 0.5
 Above it the column is not about the origin of single rows."""
 MIN_PREDICTED = 0.25
 """Share of a column's variation that the endings and words of the targets explain."""
+BUNDLE = re.compile(r"[^;|\s]+(?:[;|][^;|\s]+)+")
 MIN_ROWS_PER_VALUE = 3
 """Smallest mean number of rows of each value of the column."""
 
@@ -89,6 +91,8 @@ def _may_decide(table: Table, column: int, rows: Sequence[int], source: int, tar
     if table.name(column) in ORIGIN_NAMES or table.kinds[column] not in ("text", "code"):
         return False
     cells = table.cells[column]
+    if table.is_full(column) and _are_bundles(cells):
+        return True
     if not table.is_full(column) or table.num_values(column) * MIN_ROWS_PER_VALUE > len(cells):
         return False
     values: defaultdict[str, set[str]] = defaultdict(set)
@@ -99,6 +103,13 @@ def _may_decide(table: Table, column: int, rows: Sequence[int], source: int, tar
         return True
     shapes = [_shape(table.cells[target][row]) for row in rows]
     return predictability(shapes, [cells[row] for row in rows], has_numbers=False) >= MIN_PREDICTED
+
+
+def _are_bundles(cells: Sequence[str]) -> bool:
+    """Return whether most cells are bundles of features, such as V;IND;1;PL, with few values."""
+    bundles = [cell for cell in cells if BUNDLE.fullmatch(cell)]
+    values = {value for cell in bundles for value in re.split("[;|]", cell)}
+    return 2 * len(bundles) > len(cells) and len(values) * MIN_ROWS_PER_VALUE <= len(cells)
 
 
 def _decide(
