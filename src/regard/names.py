@@ -75,6 +75,7 @@ Fault = Literal[
     "comment",
     "summary",
     "other table",
+    "no source",
     "missing value",
     "no number",
     "other number",

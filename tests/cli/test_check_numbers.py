@@ -58,3 +58,17 @@ def test_whole_numbers_without_points_show_that_points_divide_thousands(check):
     status, out = check([cell for n in range(60) for cell in (f"{n + 100}", f"{n + 5}.161")])
     assert status == 0
     assert "targets from 100 to 64161" in out
+
+
+@pytest.mark.parametrize("header", ["basket\tprice\n", ""])
+def test_baskets_may_have_units_a_header_and_a_wrong_row(tmp_path, capsys, header):
+    path = tmp_path / "shop.tsv"
+    rows = [f"Pepsi 0.{n}$; Coke 1.{n}$\t{n}.01$\n" for n in range(10, 70)]
+    rows[7] = "a basket without a price\t5$\n"
+    path.write_text(header + "".join(rows))
+    status, out, _ = regard(capsys, "check", str(path))
+    assert status == 0
+    assert "values (a number for each list of items, in $), recipe drinks" in out
+    place = 9 if header else 8
+    assert f"1 whose source is no series or list of items as the others (line {place})" in out
+    assert out.count("59 examples") == 1

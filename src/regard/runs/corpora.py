@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from regard.characters import composed
 from regard.config import CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
 from regard.config.corpora import CorpusPaths, is_pattern
 from regard.data.examples import Corpus
+from regard.data.files.decimals import NEARLY_ALL
 from regard.data.files.header import (
     CAPTION_NAMES,
     FILE_NAMES,
@@ -17,17 +20,19 @@ from regard.data.files.header import (
     TARGET_NAMES,
     TEXT_NAMES,
 )
+from regard.data.files.lines import LineProblem
 from regard.data.files.objects import NO_FEATURES, ColumnChoice, Table, corpus_of
 from regard.data.generated import generate
 from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
 from regard.data.images.annotations import Lists, read_captions
+from regard.data.labels.numeric import NamedSeries, Series, parse_items, parse_series
 from regard.data.labels.readers import read_labelled, split_files
 from regard.data.splits import MAX_HELD_OUT
 from regard.data.text.parallel import read_pairs
 from regard.data.text.streamed import PairFiles
 from regard.errors import UserError
 from regard.files import exists
-from regard.names import TaskName
+from regard.names import SourceKind, TaskName
 from regard.runs.progress import OnProgress
 from regard.runs.table_settings import table_settings
 
@@ -182,9 +187,11 @@ def _labelled(
         if path is None:
             return None
         labels = {pair.target for pair in train.pairs}
-        return read_labelled(path, settings, labels if config.target == "label" else None)
+        known = labels if config.target == "label" else None
+        return _with_form(read_labelled(path, settings, known), config.source)
 
     if corpus is not None:
+        corpus = _with_form(corpus, config.source)
         if config.target == "label":
             labels = (replace(pair, target=composed(pair.target)) for pair in corpus.pairs)
             corpus = replace(corpus, pairs=tuple(labels))
@@ -200,11 +207,42 @@ def _labelled(
     files = split_files(config.path)
     known: frozenset[str] | None = frozenset() if config.target == "label" else None
     train = read_labelled(files["train"], settings, known, on_progress)
+    train = _with_form(train, config.source)
     return DataSources(
         train,
         read(config.dev_path or files.get("dev"), train),
         read(config.test_path or files.get("test"), train),
     )
+
+
+def _with_form(corpus: Corpus, kind: SourceKind) -> Corpus:
+    """Return a corpus without the few sources that are no series or list of items, or have another
+    number of features than the others; they are listed. More of them are an error in training."""
+    if kind == "text":
+        return corpus
+    parse = parse_items if kind == "items" else parse_series
+    counts = [_num_features(parse, pair.source) for pair in corpus.pairs]
+    usual = Counter(filter(None, counts)).most_common(1)
+    if not usual or usual[0][1] == len(counts) or usual[0][1] < NEARLY_ALL * len(counts):
+        return corpus
+    pairs = zip(corpus.pairs, counts, strict=True)
+    result = Corpus.of(
+        pair
+        if count == usual[0][0]
+        else LineProblem(pair.path, pair.line, "no source", pair.source)
+        for pair, count in pairs
+    )
+    return replace(corpus, pairs=result.pairs, problems=(*corpus.problems, *result.problems))
+
+
+def _num_features(parse: Callable[[str], NamedSeries | Series], text: str) -> int:
+    """Return the number of features of a source; 0 if it cannot be parsed."""
+    try:
+        parsed = parse(text)
+    except UserError:
+        return 0
+    series = parsed.series if isinstance(parsed, NamedSeries) else parsed
+    return int(series.values.shape[1])
 
 
 def _captions(config: CaptionDataConfig) -> DataSources:

@@ -41,3 +41,20 @@ def test_items_have_names_of_several_words_and_numbers():
 def test_invalid_items_and_series_are_named(parse, text, said):
     with pytest.raises(UserError, match=said):
         parse(text)
+
+
+def test_numbers_of_items_may_have_a_unit_and_decimal_commas():
+    expected = parse_items("Pepsi 0.69; Coke 1.20").series.values.tolist()
+    for text in (
+        "Pepsi 0.69$; Coke 1.20$",
+        "Pepsi $0.69; Coke $1.20",
+        "Pepsi 0,69 €; Coke 1,20 €",
+        "Pepsi EUR 0,69; Coke 1,20€",
+    ):
+        items = parse_items(text, 1)
+        assert items.names == ("Pepsi", "Coke")
+        assert items.series.values.tolist() == expected
+    assert parse_items("route 66 1.5€", features=1).names == ("route 66",)
+    for text in ("Pepsi 0.69$; Coke 1.20€", "Pepsi 1,234; Coke 2"):
+        with pytest.raises(UserError):
+            parse_items(text, 1)

@@ -211,7 +211,7 @@ def test_a_first_row_with_a_label_of_no_other_row_is_a_header(tmp_path: Path) ->
     named = read_labelled(path, columns(("Frage",), ("Klasse",)))
     assert {pair.target for pair in named.pairs} == {"PERSON", "ORT"}
     assert len(read_labelled(path, known={"Klasse"}).pairs) == 4
-    with pytest.raises(UserError, match=r"4 with another text in place of a number .*--data.targ"):
+    with pytest.raises(UserError, match=r"3 with another text in place of a number .*--data.targ"):
         read_labelled(path, known=None)
     path.write_text(f"ein Satz,ORT\n{rows}")
     assert len(read_labelled(path).pairs) == 4

@@ -13,7 +13,7 @@ from statistics import median
 from unicodedata import normalize
 
 from regard.data.files.decimals import NEARLY_ALL as NEARLY_ALL_NUMBERS
-from regard.data.files.decimals import NumberForm, NumberText, is_missing, is_number
+from regard.data.files.decimals import NumberForm, NumberText, is_missing, is_number, split_plain
 from regard.data.files.header import (
     CLASS_NAMES,
     DATE,
@@ -336,10 +336,15 @@ def are_items(cells: Sequence[str]) -> bool:
     """Return whether nearly all cells are lists with a number for each item, and one has several
     items. A number at the end of each text makes no list."""
     has_several = any(";" in cell for cell in cells)
-    return has_several and sum(map(_is_items, cells)) > NEARLY_ALL * len(cells)
+    return has_several and sum(map(_is_items, cells)) >= NEARLY_ALL_NUMBERS * len(cells)
 
 
 def _is_items(text: str) -> bool:
-    """Return whether a text is a list such as "cola 1.20; bread 0.80"."""
-    items = [item.split() for item in text.split(";")]
-    return all(len(item) > 1 and is_number(item[-1]) for item in items)
+    """Return whether a text is a list such as "cola 1.20; bread 0.80$"."""
+    items = [item.split() for item in text.split(";") if item.strip()]
+    return bool(items) and all(len(item) > 1 and _ends_in_number(item) for item in items)
+
+
+def _ends_in_number(words: Sequence[str]) -> bool:
+    """Return whether the last word is a number, or the last two are a number and its unit."""
+    return any(split_plain(" ".join(words[-count:])) is not None for count in (1, 2))

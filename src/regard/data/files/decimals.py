@@ -154,6 +154,16 @@ def undecided_mark(form: NumberForm, cells: Iterable[str], name: str) -> str:
     )
 
 
+def split_plain(text: str) -> tuple[str, str] | None:
+    """Return a number that stands for itself as Python writes it, and its unit; None for another
+    text, and for a comma that may divide thousands."""
+    if is_number(text):
+        return text, ""
+    form = NumberForm.of([text])
+    number = form.plain(text)
+    return None if number is None or form.undecided else (number, form.unit)
+
+
 def may_be_number(text: str) -> bool:
     """Return whether a text is a number with some decimal mark, perhaps with a unit."""
     number = split_number(text)

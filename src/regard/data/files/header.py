@@ -208,9 +208,10 @@ def has_name_of(cell: str, names: Sequence[str]) -> bool:
 def names_labels(label: str, labels: Sequence[str], known: Set[str] | None) -> bool:
     """Return whether the label of the first row names the column, which has these labels below: a
     usual name or a label of no other row, unless it is in `known`. If `known` is None, targets are
-    numbers, and any text is a name."""
+    numbers, and any text that begins with a letter is a name."""
     if known is None:
-        return not is_missing(label) and not may_be_number(label)
+        is_text = COMMENT.match(label) is not None or label[:1].isalpha()
+        return is_text and not is_missing(label) and not may_be_number(label)
     is_named = is_usual_name(label) and label not in labels
     return label not in known and (is_named or is_only_label(label, labels))
 

@@ -38,6 +38,7 @@ MEANINGS: dict[Fault, str] = {
     "comment": "with a comment",
     "summary": "with a summary of the table",
     "other table": "of a second table",
+    "no source": "whose source is no series or list of items as the others",
     "missing value": "with a mark for a missing number",
     "no number": "with another text in place of a number",
     "other number": "with a number of another unit or form",

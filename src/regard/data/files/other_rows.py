@@ -156,10 +156,11 @@ def _marked(shape: TableShape, rows: Iterator[Row]) -> Iterator[Row]:
 
 def _without_other_tables(shape: TableShape, rows: Iterator[Row]) -> Iterator[list[Row]]:
     """Yield chunks of the rows; comments and rows of a second table have a fault."""
-    is_below_blank, is_other = False, False
+    is_below_blank, is_other, num_rows = False, False, 0
     while chunk := list(islice(rows, CHUNK)):
         starts = "".join([row.cells[0][:1] or " " if row.cells else " " for row in chunk])
         if not (is_below_blank or is_other or UNUSUAL.search(starts)):
+            num_rows += len(chunk)
             yield chunk  # one test of the joined characters is far faster than a test of each
             continue
         for place, row in enumerate(chunk):
@@ -175,8 +176,9 @@ def _without_other_tables(shape: TableShape, rows: Iterator[Row]) -> Iterator[li
                 is_below_blank = False
                 if shape.is_first(row.cells):
                     is_other, fault = False, "repeated header" if is_other else None
-                elif shape.is_header(row.cells):
+                elif num_rows >= MIN_ROWS and shape.is_header(row.cells):
                     is_other = True
+            num_rows += len(row.cells) > 1 and _num_filled(row.cells) > 1
             if is_other:
                 fault = "other table"
             chunk[place] = replace(row, fault=fault) if fault else row
@@ -201,7 +203,8 @@ def _without_summaries(shape: TableShape, rows: list[Row]) -> list[Row]:
 
 
 def _begins_comment(row: Sequence[str]) -> bool:
-    return bool(row) and COMMENT.match(row[0].lstrip()) is not None
+    """Return whether a row of several filled cells begins as a comment does."""
+    return bool(row) and COMMENT.match(row[0].lstrip()) is not None and _num_filled(row) > 1
 
 
 def _names_summary(cell: str) -> bool:

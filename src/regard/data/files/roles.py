@@ -30,6 +30,7 @@ from regard.data.files.columns import (
     are_items,
     is_series,
 )
+from regard.data.files.decimals import NEARLY_ALL as NEARLY_ALL_NUMBERS
 from regard.data.files.header import (
     CAPTION_NAMES,
     CLASS_NAMES,
@@ -203,7 +204,7 @@ def _other_targets(table: Table, roles: Roles) -> dict[int, str]:
 def _numbers(table: Table, source: int, target: int) -> Roles:
     cells = table.cells[source]
     fields = {"data.target": "number"}
-    if sum(map(is_series, cells)) > NEARLY_ALL * len(cells):
+    if sum(map(is_series, cells)) >= NEARLY_ALL_NUMBERS * len(cells):
         fields["data.source"] = "series"
     elif are_items(cells):
         fields["data.source"] = "items"

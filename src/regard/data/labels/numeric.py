@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from regard.data.files.decimals import split_plain
 from regard.errors import UserError
 from regard.shapes import Float
 
@@ -44,12 +45,12 @@ def parse_series(text: str, features: int | None = None) -> Series:
 
 
 def parse_items(text: str, features: int | None = None) -> NamedSeries:
-    """Parse items. UserError if an item has no name, no numbers, or not `features` numbers, and for
-    a number above `LARGEST`."""
+    """Parse items, whose numbers may have decimal commas and one unit. UserError if an item has no
+    name, no numbers, not `features` numbers, or another unit, and for a number above `LARGEST`."""
     pieces = tuple(" ".join(piece.split()) for piece in text.split(";") if piece.strip())
-    names, rows = [], []
+    names, rows, units = [], [], set[str]()
     for piece in pieces:
-        words = piece.split(" ")
+        words = _plain_words(piece.split(" "), units)
         count = features or _count_numbers(words)
         name = " ".join(words[: len(words) - count])
         if not name or not count:
@@ -59,6 +60,8 @@ def parse_items(text: str, features: int | None = None) -> NamedSeries:
             )
         names.append(name)
         rows.append(_numbers(words[len(words) - count :], piece, text))
+    if len(units) > 1:
+        raise UserError(f"{text[:60]!r} has several units: {', '.join(sorted(units))}")
     return NamedSeries(tuple(names), Series(_block(rows, pieces, text, features), pieces))
 
 
@@ -66,6 +69,20 @@ def _place(piece: str, text: str) -> str:
     """Return a piece for a message, with its text if the text has more pieces."""
     shown = repr(piece[:60])
     return shown if piece == text.strip() else f"{text[:60]!r}: {shown}"
+
+
+def _plain_words(words: list[str], units: set[str]) -> list[str]:
+    """Return the words of an item with its last numbers as Python writes them. Their units are
+    added to `units`."""
+    if len(words) > 2 and (joined := split_plain(" ".join(words[-2:]))) and joined[1]:
+        words = [*words[:-2], " ".join(words[-2:])]
+    for place in range(len(words) - 1, 0, -1):
+        number = split_plain(words[place])
+        if number is None:
+            break
+        words[place], unit = number
+        units |= {unit} - {""}
+    return words
 
 
 def _count_numbers(words: Sequence[str]) -> int:

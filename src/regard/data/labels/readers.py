@@ -285,7 +285,7 @@ def label_columns(
     else:
         named = _named_columns(head, body, wanted, path)
     has_header = settings.header is True or named is not None
-    if settings.header is None and not has_header and known is not None:
+    if settings.header is None and not has_header and not (names and known is None):
         label = composed(head[1]) if len(head) > 1 else ""
         labels = [composed(row[1]) for row in body if len(row) > 1]
         has_header = names_labels(label, labels, known)
