@@ -36,7 +36,14 @@ def parse(options: type[Options], arguments: list[str], prog: str, remedy: str =
     if takes_ensemble:
         run, *rest = all_members((chosen.run, *chosen.ensemble))
         chosen = replace(chosen, run=run, ensemble=tuple(rest))
-    search = chosen.search
-    if search.coverage_penalty and max(search.beam, getattr(chosen, "nbest", 1)) == 1:
+    search, num_best = chosen.search, getattr(chosen, "nbest", 1)
+    if num_best > search.beam:
+        warn(
+            f"--nbest {num_best} searches with a beam of {num_best} in place of {search.beam}, so "
+            f"the best outputs may differ: set --beam {num_best} for the same outputs without "
+            "--nbest"
+        )
+        chosen = replace(chosen, search=replace(search, beam=num_best))
+    if search.coverage_penalty and max(search.beam, num_best) == 1:
         warn(str(Unused("search.coverage_penalty", ONE_HYPOTHESIS)))
     return chosen

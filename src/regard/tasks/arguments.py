@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import ItemsView, Iterable, KeysView, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
@@ -151,7 +152,14 @@ def search_of(
     result: SearchConfig = search or experiment.search
     if beam is not None:
         result = replace(result, beam=beam)
-    return result if result.beam >= num_best else replace(result, beam=num_best)
+    if result.beam >= num_best:
+        return result
+    warnings.warn(
+        f"num_best {num_best} searches with a beam of {num_best} in place of {result.beam}, so the "
+        f"best outputs may differ; a beam of {num_best} has the same best outputs",
+        stacklevel=3,
+    )
+    return replace(result, beam=num_best)
 
 
 def _whole_number(name: str, value: Any) -> int:

@@ -90,7 +90,12 @@ class Verb:
             return (attention,)
         return (
             Integer("beam", limits.beam, "Beam size; 1 is greedy search. Default: of the run."),
-            Integer("nbest", limits.beam, "Number of outputs for each text. Default: 1."),
+            Integer(
+                "nbest",
+                limits.beam,
+                "Number of outputs for each text. Default: 1. The beam is at least as large, so "
+                "the best output may differ from that of a smaller beam.",
+            ),
             Integer(
                 "max_length",
                 limits.max_length,
@@ -110,12 +115,15 @@ class Verb:
     def settings(self, values: Mapping[str, Any], search: SearchConfig) -> Settings:
         """Return the settings of a request whose fields are read already."""
         changes = {name: values[name] for name in ("beam", "max_length") if name in values}
+        num_best = values.get("nbest", 1)
+        if num_best > changes.get("beam", search.beam):
+            changes["beam"] = num_best
         if changes:
             try:
                 search = replace(search, **changes)
             except UserError as error:
                 raise RequestError(422, str(error)) from error
-        return Settings(search, values.get("nbest", 1), values.get("attention", False))
+        return Settings(search, num_best, values.get("attention", False))
 
 
 TEXT_RESULT = {
