@@ -1,9 +1,10 @@
-"""Report of `make gpu`: one JSON file and one Markdown page, written after each part."""
+"""Report of `make gpu`: one JSON file and one Markdown page, written again and again."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ class Report:
     """Results of all parts so far."""
 
     folder: Path
+    work: Path
+    """Folder of the files that the parts write."""
     host: dict[str, Any] = field(default_factory=dict)
     parts: dict[str, Part] = field(default_factory=dict)
     tests: list[dict[str, Any]] = field(default_factory=list)
@@ -35,12 +38,14 @@ class Report:
 
     def read(self) -> None:
         """Read the files that the parts have written."""
-        lines = self.folder / "tests.jsonl"
+        lines = self.work / "tests.jsonl"
         if lines.exists():
-            self.tests = [json.loads(line) for line in lines.read_text("utf8").splitlines()]
-        for path in sorted(self.folder.glob("figures-*.json")):
+            whole = lines.read_text("utf8").rpartition("\n")[0]  # the last line may be unfinished
+            self.tests = [json.loads(line) for line in whole.splitlines()]
+        for path in sorted(self.work.glob("figures-*.json")):
             name = path.stem.removeprefix("figures-")
-            self.figures[name] = json.loads(path.read_text("utf8"))
+            with suppress(ValueError):  # the part is writing it
+                self.figures[name] = json.loads(path.read_text("utf8"))
 
     def failures(self) -> list[dict[str, str]]:
         """Return the name and the text of each failure."""
@@ -66,7 +71,7 @@ class Report:
         """Write both files from all that is known."""
         self.read()
         values = {**asdict(self), "failures": self.failures()}
-        values.pop("folder")
+        del values["folder"], values["work"]
         text = json.dumps(values, indent=1, ensure_ascii=False)
         (self.folder / "gpu.json").write_text(text + "\n", encoding="utf8")
         (self.folder / "gpu.md").write_text(self.page(), encoding="utf8")
