@@ -36,6 +36,7 @@ def faults(rows):
         [BLANK, ("Summe", "1.234,50 €"), BLANK],
         [("Grand total", "412.50"), ("# made by hand, today", "x y")],
         [("итого", "412")],
+        [BLANK, ("Total", "412"), BLANK, ("# source: the office", ""), ("# a note", "")],
         [("合计", "412")],
     ],
 )

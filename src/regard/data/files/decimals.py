@@ -248,7 +248,8 @@ def _evidence(body: str) -> str:
     marks = [character for character in body if character in ".,"]
     if not marks:
         is_grouped = not body.removesuffix("e").isdecimal()
-        return "grouped" if is_grouped else "small" if len(body) < 4 and body[0] != "0" else "large"
+        small = "none" if body[0] == "0" else "small"
+        return "grouped" if is_grouped else small if len(body) < 4 else "large"
     last = marks[-1]
     name = "point" if last == "." else "comma"
     if marks.count(last) > 1:

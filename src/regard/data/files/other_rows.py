@@ -190,8 +190,8 @@ def _without_summaries(shape: TableShape, rows: list[Row]) -> list[Row]:
     num_summaries = num_short = 0
     for place in range(len(rows) - 1, -1, -1):
         row = rows[place]
-        if row.fault or is_blank(row.cells):
-            continue
+        if row.fault or _num_filled(row.cells) < min(2, shape.usual):
+            continue  # a blank row, or a note below the table
         is_named = shape.is_summary(row.cells)
         num_short += not is_named and shape.is_short(row.cells)
         num_summaries += 1
