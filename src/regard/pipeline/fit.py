@@ -185,6 +185,12 @@ def _experiment_on_file(path: Path, settings: Mapping[str, object]) -> Experimen
         inspection = inspect(path, _table_settings(named), _task_of(named))
         check_choice(named.get("data.checks"), inspection.problem)
         _report(inspection.roles, inspection.lines()[:2], named)
+        if not inspection.is_header_certain:
+            text = inspection.first_row_line.replace(
+                "--data.header", 'settings={"data.header": True}'
+            )
+            text = text.replace("--data.no-header", 'settings={"data.header": False}')
+            warnings.warn(text, stacklevel=4)  # the caller of `train`
     return experiment_on_file(path, inspection, run_name(path) or NAME)
 
 

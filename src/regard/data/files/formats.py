@@ -15,7 +15,13 @@ from pathlib import Path
 from regard.data.files import encodings
 from regard.data.files.blocks import blocks_of
 from regard.data.files.encodings import UTF8, Encoding
-from regard.data.files.header import has_header, is_usual_name, lacks_first_name, num_titles
+from regard.data.files.header import (
+    has_header,
+    is_usual_name,
+    lacks_first_name,
+    names_columns_too,
+    num_titles,
+)
 from regard.data.files.lines import (
     MAX_LINE,
     LineProblem,
@@ -91,6 +97,8 @@ class FileFormat:
     """Quotes that cells may have."""
     first_line: int = 0
     """Number of the first line of the table, below titles and comments."""
+    second_line: int = 0
+    """Number of the line with a second row of names, which is not read; 0 if there is none."""
     has_row_names: bool = False
     """Whether the header lacks the cell above the first column, which has names of rows."""
     width: int = 0
@@ -236,6 +244,8 @@ def _below_titles(
         return replace(form, has_row_names=True, width=len(cells[0]) + 1)
     names_a_column = settings.header is not False and any(map(is_usual_name, cells[0]))
     is_header = names_a_column or has_header(cells, settings)
+    if len(cells) > 1 and has_header(cells, settings) and names_columns_too(*cells[:2]):
+        form = replace(form, second_line=rows[start + 1].line)
     if not is_header:
         others = rows_of(lines, form.delimiter or "\t", form.quotes)
         cells += [row.cells for row in others if row.fault is None]
@@ -375,7 +385,9 @@ def read_rows(
             )
             break
     width = form.width or MAX_LINE
-    yield from marked(row if len(row.cells) <= width else limited(row, width) for row in rows)
+    for row in marked(row if len(row.cells) <= width else limited(row, width) for row in rows):
+        is_second = form.second_line and row.line == form.second_line
+        yield replace(row, fault="title") if is_second else row
 
 
 def _all_rows(
@@ -399,9 +411,10 @@ def _all_rows(
 
 def titles_line(path: Path, form: FileFormat, settings: TableSettings) -> str:
     """Return the line that names the rows above the table; blank if there are none."""
-    if form.first_line == 0:
+    number = max(form.first_line, form.second_line)
+    if number == 0:
         return ""
-    rows = islice(read_rows(path, form, settings, otherwise="latin-1"), form.first_line)
+    rows = islice(read_rows(path, form, settings, otherwise="latin-1"), number)
     titles = [row for row in rows if row.fault == "title"]
     lines = numbers_of([row.line for row in titles])
     cells = [cell for cell in titles[0].cells if cell.strip()]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence, Set
-from itertools import chain
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 from regard.data.files.decimals import NumberForm, is_missing, is_number, may_be_number
 from regard.data.files.encodings import script_of
+from regard.data.files.sides import is_code, is_side
 from regard.data.files.tables import TableSettings, find_column, is_blank
 
 # fmt: off
@@ -40,6 +42,9 @@ TARGET_NAMES = (
 )
 OTHER_NAMES = ("id", "notes", "note", "number", "annotator", "split", "index", "date", "remarks")
 # fmt: on
+BRACKETS = re.compile(r"[(\[<{].+[)\]>}]")
+"""Remark on a column in a second row of names."""
+YEARS = range(1900, 2101)
 KNOWN_NAMES = frozenset(
     (
         *(*TEXT_NAMES, *LABEL_NAMES, *FILE_NAMES, *CAPTION_NAMES),
@@ -67,41 +72,108 @@ MIN_ROWS = 5
 """Number of rows below which the form of a column is not compared with the first row."""
 
 
+class FirstRow(NamedTuple):
+    """Decision on the first row of a table."""
+
+    is_header: bool
+    is_certain: bool = True
+
+
 def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
+    """Return whether the first row names the columns, as `first_row` decides."""
+    return first_row(rows, settings).is_header
+
+
+def first_row(rows: Sequence[Sequence[str]], settings: TableSettings) -> FirstRow:
     """Return whether the first row names the columns: the setting says so, the row has a column
-    that the settings name, half of its cells are usual names, only its cell above unique names of
-    the rows is blank, it begins with `#` and a word, or a cell has another form than the cells
-    below it.
+    that the settings name, half of its cells are usual names, all of its cells are names of
+    languages or other sides of pairs, it numbers the columns or has years above texts, only its
+    cell above unique names of the rows is blank, it begins with `#` and a word, or a cell has
+    another form than the cells below it.
 
     Another form is a text above numbers or dates, or another script than all other cells of the
-    column. Equal cells, such as a loanword and its translation, are no names."""
+    column. Equal cells, such as a loanword and its translation, are no names. One usual name above
+    single words is none, because the other cell may translate it."""
     if settings.header is not None:
-        return settings.header
+        return FirstRow(settings.header)
     if not rows:
-        return False
+        return FirstRow(is_header=False)
     rows = _without_blank_columns(rows)
     first, body = rows[0], rows[1:]
     if names := named_columns(settings):
         # The wanted columns are named, so the file has a header if it has one of them.
-        return any(find_column(first, [name]) is not None for name in names)
+        return FirstRow(any(find_column(first, [name]) is not None for name in names))
     cells = [cell.strip() for cell in first]
     if _names_all_but_rows(cells, body) or _is_comment_with_names(cells, body):
-        return True
+        return FirstRow(is_header=True)
     if any(not cell for cell in cells[:2]):
-        return False
-    num_named = sum(is_usual_name(cell) for cell in cells if cell)
-    if 2 * num_named >= sum(1 for cell in cells if cell) and not _occurs_again(first, body):
-        return True
+        return FirstRow(is_header=False)
+    usual = {cell.lower() for cell in cells if is_usual_name(cell) or _names_class(cell)}
+    is_half = 2 * len(usual) >= sum(1 for cell in cells if cell)
+    if not _occurs_again(first, body):
+        if is_half and len(usual) > 1:
+            return FirstRow(is_header=True)
+        if _are_names(cells) and sum(map(_are_names, body)) < 2:
+            return FirstRow(is_header=True, is_certain=not any(map(is_code, cells)))
+        if is_half and not _are_single_words(body):
+            return FirstRow(is_header=True, is_certain=False)
     columns = [
         [row[column].strip() for row in body if len(row) > column]
         for column in range(max(2, min(len(cells), MAX_COLUMNS)))
     ]
     forms = list(zip(cells, columns, strict=False))
-    if len(body) < MIN_ROWS:
+    is_certain = not usual and not any(is_side(cell) and len(cell) > 3 for cell in cells[:2])
+    if len(body) < MIN_ROWS or (len(cells) > 1 and cells[0] == cells[1]):
+        return FirstRow(is_header=False, is_certain=is_certain)
+    if any(_differs(cell, column) for cell, column in forms[:2]) or _are_above_numbers(forms):
+        return FirstRow(is_header=True)
+    if _number_columns(forms):
+        return FirstRow(is_header=True, is_certain=False)
+    return FirstRow(is_header=False, is_certain=is_certain)
+
+
+def _are_names(cells: Sequence[str]) -> bool:
+    """Return whether all cells are different names of languages or of other sides of pairs, or
+    usual names beside them."""
+    filled = [cell for cell in cells if cell]
+    is_different = len({cell.lower() for cell in filled}) == len(filled)
+    num_sides = sum(map(is_side, filled))
+    are_known = all(is_side(cell) or is_usual_name(cell) for cell in filled)
+    return len(filled) > 1 and is_different and num_sides > 0 and are_known
+
+
+def _are_single_words(body: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first two cells of nearly all rows are single words."""
+    rows = [row for row in body if not is_blank(row)]
+    num_single = sum(all(len(cell.split()) < 2 for cell in row[:2]) for row in rows)
+    return num_single >= NEARLY_ALL * len(rows)
+
+
+def _number_columns(forms: Sequence[tuple[str, Sequence[str]]]) -> bool:
+    """Return whether the first row numbers the columns from 0 or 1, and a column below has texts;
+    or it has years that follow each other, and the cells below are no years."""
+    cells = [cell for cell, _ in forms]
+    if len(cells) < 2 or not all(cell.isdecimal() and len(cell) < 5 for cell in cells):
         return False
-    if len(cells) > 1 and cells[0] == cells[1]:
+    numbers = [int(cell) for cell in cells]
+    if any(second - first != 1 for first, second in pairwise(numbers)):
         return False
-    return any(_differs(cell, column) for cell, column in forms[:2]) or _are_above_numbers(forms)
+    if numbers[0] in (0, 1):
+        return any(2 * _num_numbers(column) < len(column) for _, column in forms)
+    below = [text for _, column in forms for text in column]
+    num_years = sum(text.isdecimal() and len(text) == 4 and int(text) in YEARS for text in below)
+    return numbers[0] in YEARS and 2 * num_years < len(below)
+
+
+def names_columns_too(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Return whether the row below a row of names has further names: remarks in brackets in all
+    cells, or names of languages and other sides below usual names."""
+    cells = [cell.strip() for cell in second]
+    if len(cells) < 2 or not all(cells):
+        return False
+    if all(map(BRACKETS.fullmatch, cells)):
+        return True
+    return all(map(is_side, cells)) and _are_names(cells) and all(map(is_usual_name, first))
 
 
 def _without_blank_columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -138,6 +210,9 @@ def num_titles(rows: Sequence[Sequence[str]], settings: TableSettings) -> int:
         and (2 * num_cells[number] >= usual or _has_names(row, settings))
     )
     start = next(table, len(rows))
+    if start + 1 < len(rows) and num_cells[start] < min(usual, num_cells[start + 1]):
+        # A title above names of the columns, in a table of two columns.
+        start += _are_names([cell.strip() for cell in rows[start + 1]])
     below = [len(row) for row in rows[start:] if not is_blank(row)]
     num_full = sum(2 * width >= usual for width in below)
     is_table = num_full >= NEARLY_ALL * len(below) and num_full > start
@@ -196,6 +271,11 @@ def named_columns(settings: TableSettings) -> list[str]:
 def is_usual_name(cell: str) -> bool:
     """Return whether a cell is a usual name of a column, apart from an addition in brackets."""
     return re.sub(r"\s*[(\[].*", "", cell).strip().lower() in KNOWN_NAMES
+
+
+def _names_class(cell: str) -> bool:
+    """Return whether a cell is a name such as `intent_id`."""
+    return "_" in cell and has_name_of(cell, CLASS_NAMES)
 
 
 def has_name_of(cell: str, names: Sequence[str]) -> bool:

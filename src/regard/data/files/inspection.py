@@ -12,7 +12,7 @@ from regard.data.files.columns import FEW_ROWS, MIN_ROWS_PER_LABEL, TableFacts
 from regard.data.files.encodings import script_of
 from regard.data.files.first_words import are_marked, have_labels_first, split_labels
 from regard.data.files.formats import FileFormat
-from regard.data.files.header import has_header, is_only_label, names_labels
+from regard.data.files.header import first_row, is_only_label, names_labels
 from regard.data.files.named_rows import has_json_records
 from regard.data.files.roles import Roles, assign_roles
 from regard.data.files.samples import sample_rows
@@ -66,6 +66,10 @@ class Inspection:
     """Sheet of a workbook that is read."""
     unread_sheets: tuple[str, ...] = ()
     """Sheets of a workbook that are not read."""
+    is_header_certain: bool = True
+    """Whether it is certain that the first row names the columns, or that it is an example."""
+    first: tuple[str, ...] = ()
+    """First row."""
     titles: str = ""
     """Line that names the rows above the table; blank if there are none."""
 
@@ -84,6 +88,8 @@ class Inspection:
             task = {"translate": "classify"}.get(roles.task, "translate")
             first += f". Otherwise: {roles.alternative or f'--data.task {task}'}"
         lines = [first, self._roles_line(), *([self.titles] if self.titles else [])]
+        if not self.is_header_certain:
+            lines.append(self.first_row_line)
         encoding = self.form.encoding
         if not encoding.is_certain:
             lines.append(
@@ -94,6 +100,16 @@ class Inspection:
             sheets = ", ".join(self.unread_sheets[:MAX_NAMES])
             lines.append(f"{name}: sheets that are not read: {sheets} (--data.sheet NAME)")
         return tuple(lines)
+
+    @property
+    def first_row_line(self) -> str:
+        """Line about the first row, with the option for the other decision."""
+        name, cells = " ".join(self.path.name.split()), show_cells(self.first)
+        if self.header is None:
+            reading, option = "is read as an example; if it names the columns", "--data.header"
+        else:
+            reading, option = "names the columns; if it is an example", "--data.no-header"
+        return f"{name}: the first row ({cells}) {reading}: {option}"
 
     def _title(self, predicted: TargetKind | None) -> str:
         """Return the task, with the number of rows if not all rows were inspected. If a recipe
@@ -221,7 +237,10 @@ def _inspect(
     has_columns = any(len(row) > 1 and (form.kind != "workbook" or any(row[1:])) for row in rows)
     if not has_columns:
         raise _one_column(path, form, rows[0], sheets)
-    is_header = form.has_names or has_header(rows, settings) or _has_label_names(rows, settings)
+    is_header, is_certain = first_row(rows, settings)
+    if not form.has_names and not is_header and _has_label_names(rows, settings):
+        is_header, is_certain = True, False
+    is_header = form.has_names or is_header
     header, body = (rows[0], rows[1:]) if is_header else (None, rows)
     body = [row for row in body if row != header]
     num_columns = len(rows[0])
@@ -237,7 +256,7 @@ def _inspect(
     )
     roles = assign_roles(header, body, task, columns, facts=facts)
     if header is None and roles.task == "classify" and _names_labels(rows, roles, settings):
-        header, body = rows[0], rows[1:]
+        header, body, is_certain = rows[0], rows[1:], False
         columns = roles.source, roles.target
         facts = replace(facts, features=_features(settings, header, num_columns))
         roles = assign_roles(header, body, task, columns, facts=facts)
@@ -253,6 +272,8 @@ def _inspect(
         features=tuple(facts.features),
         sheet=settings.sheet or default_sheet(path) if form.kind == "workbook" else "",
         unread_sheets=sheets,
+        is_header_certain=is_certain or form.has_names,
+        first=rows[0],
         titles=formats.titles_line(path, form, settings),
     )
 

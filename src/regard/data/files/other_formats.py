@@ -15,7 +15,7 @@ BEGINNING = 1 << 16
 PAIRS = "write lines of SOURCE TAB TARGET"
 LABELS = "write lines of TEXT TAB LABEL"
 EITHER = f"{PAIRS}, or of TEXT TAB LABEL"
-BLANK_OR_COMMENT = r"(?>[ \t]*(?>[#%].*)?\n)*\s*"
+BLANK_OR_COMMENT = r"(?>(?>[ \t]*(?>[#%].*)?\n)*)\s*"
 """Pattern of blank lines and lines of comments."""
 
 
@@ -120,7 +120,7 @@ CODE = re.compile(
 def check_text_format(path: Path, text: str) -> None:
     """Raise a UserError if a file that begins with this text has another format than a table or
     lines, by its text or its suffix. Most lines of a table have a tab between cells."""
-    beginning = text[:BEGINNING]
+    beginning = text.lstrip()[:BEGINNING]
     lines = [stripped for line in beginning.splitlines() if (stripped := line.strip())]
     if 2 * sum("\t" in line for line in lines) > len(lines):
         return
