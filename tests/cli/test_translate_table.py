@@ -93,7 +93,7 @@ def test_lines_with_tabs_are_a_table_if_a_column_is_named(run, tmp_path, capsys)
         ("lines.txt", ("--delimiter", "tab"), "--delimiter is for tables, but each line of"),
         ("lines.txt", ("--encoding", "x1"), "translate: --encoding is 'x1': expected a name such"),
         ("table.csv", ("--encoding", "x1"), "translate: --encoding is 'x1': expected a name such"),
-        ("table.csv", ("--delimiter", "||"), "--delimiter is '||': expected one character, or tab"),
+        ("table.csv", ("--delimiter", '|"'), "--delimiter is '|\"': expected characters such as |"),
     ],
 )
 def test_wrong_tables_are_one_line(run, tmp_path, capsys, name, options, message):

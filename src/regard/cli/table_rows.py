@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
 
 from regard.cli.lines import opened
 from regard.cli.output import warn
-from regard.data.files.formats import NOT_READ
 from regard.data.files.lines import numbers_of
 from regard.data.files.named_rows import SUFFIXES
 from regard.data.files.tables import SEPARATORS, TableSettings, suffix_of
@@ -156,7 +155,7 @@ class RowFaults:
 
     def add(self, table: SourceTable, row: Row, source: str) -> None:
         """Add a row of a table if it has no source, or more cells than the first row."""
-        if row.fault in NOT_READ:
+        if row.fault in ("many columns", "quotes"):
             self.shifted.append(row.line)
             return
         self.num_blank += not source
@@ -194,4 +193,5 @@ def _delimiter(table: SourceTable, output: Path | None) -> str:
     if suffix == ".tsv":
         return SEPARATORS[suffix]
     own = table.form.delimiter or ","
+    own = own if len(own) == 1 else "\t"
     return "," if suffix == ".csv" and own == "\t" else own

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from regard.data.files import encodings
 from regard.data.files.blocks import blocks_of
+from regard.data.files.dictionaries import Dictionary, dictionary_of, dictionary_rows
 from regard.data.files.encodings import UTF8, Encoding
 from regard.data.files.header import (
     has_header,
@@ -56,6 +57,8 @@ HEAD = 1 << 20
 """Number of bytes from which the encoding is recognised."""
 NUM_BLOCKS = 200
 """Number of blocks beyond these bytes from which the encoding is recognised."""
+MAX_ENTRIES = 1000
+"""Number of lines from which a dictionary is recognised."""
 NUM_WIDTHS = 1000
 """Number of lines from which the number of columns is recognised."""
 NUM_LINES = 200
@@ -104,6 +107,9 @@ class FileFormat:
     width: int = 0
     """Number of columns. Rows with more cells are not read; 0: rows of all widths are read."""
 
+    dictionary: Dictionary | None = None
+    """Form of a dictionary of pronunciations: the first word of each line, and the rest."""
+
     @property
     def is_plain(self) -> bool:
         """Whether the file has lines of UTF-8 with tabs between columns."""
@@ -115,6 +121,10 @@ class FileFormat:
     def has_names(self) -> bool:
         """Whether the first row is always a header."""
         return self.kind in ("jsonl", "json", "parquet") or self.has_row_names
+
+    def has_header(self, rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
+        """Return whether the first of these rows is a header."""
+        return self.has_names or (self.dictionary is None and has_header(rows, settings))
 
     @property
     def usual_mark(self) -> DecimalMark:
@@ -129,6 +139,8 @@ class FileFormat:
             return TITLES[self.kind]
         if self.delimiter is None:
             return f"lines, {self.encoding.title}"
+        if self.dictionary is not None:
+            return f"{self.dictionary.title}, {self.encoding.title}"
         name = PLURALS.get(self.delimiter, f"{self.delimiter!r} between columns")
         return f"{'CSV' if self.quotes else 'text'} with {name}, {self.encoding.title}"
 
@@ -148,15 +160,15 @@ def recognise(path: Path, settings: TableSettings) -> FileFormat:
 
 
 def delimiter_of(settings: TableSettings) -> str | None:
-    """Return the delimiter of the settings as a character. UserError for any other
-    text."""
+    """Return the delimiter of the settings as one or several characters. UserError for quotes and
+    ends of lines."""
     if settings.delimiter is None:
         return None
     delimiter = DELIMITER_NAMES.get(settings.delimiter, settings.delimiter)
-    if len(delimiter) != 1 or delimiter in '"\n\r\0':
+    if not delimiter or any(mark in delimiter for mark in '"\n\r\0'):
         raise UserError(
-            f"data.delimiter is {settings.delimiter[:40]!r}: expected one character, or tab, "
-            "comma, semicolon or space"
+            f"data.delimiter is {settings.delimiter[:40]!r}: expected characters such as |, or "
+            "tab, comma, semicolon or space"
         )
     return delimiter
 
@@ -228,9 +240,8 @@ def _below_titles(
 ) -> FileFormat:
     """Return the format with the first line of the table, whether its header lacks a cell, and the
     number of columns, from the first rows of the file and from lines of all parts of it."""
-    if form.kind in ("json", "jsonl", "parquet") or (
-        form.kind == "text" and form.delimiter is None
-    ):
+    has_no_titles = form.kind == "text" and (form.delimiter is None or form.dictionary is not None)
+    if has_no_titles or form.kind in ("json", "jsonl", "parquet"):
         return form
     rows = first_rows(path, form, settings, NUM_LINES)
     cells = [row.cells for row in rows]
@@ -263,9 +274,16 @@ def _with_named(width: int, settings: TableSettings) -> int:
 def _columns(path: Path, text: str, encoding: Encoding, delimiter: str | None) -> FileFormat:
     """Return the format of a file that begins with this text."""
     suffix, lines = suffix_of(path), _first_lines(text)
+    if delimiter in (None, " ") and suffix != ".csv":
+        entries = [match[0] for match in islice(FILLED_LINE.finditer(text), MAX_ENTRIES)]
+        dictionary = dictionary_of(entries)
+        if dictionary is None and delimiter == " " and _are_ragged(lines):
+            dictionary = Dictionary(lowercases=False, has_sounds=False)
+        if dictionary is not None:
+            return FileFormat("text", encoding, " ", width=2, dictionary=dictionary)
     if delimiter is None:
         delimiter = _delimiter(text, suffix)
-    has_quotes = suffix == ".csv" or delimiter in (",", ";")
+    has_quotes = (suffix == ".csv" and len(delimiter or "") < 2) or delimiter in (",", ";")
     if delimiter == "\t":
         has_quotes = suffix == ".csv" or _has_quoted_cells(lines)
     if not has_quotes and delimiter in ("\t", " "):
@@ -273,6 +291,14 @@ def _columns(path: Path, text: str, encoding: Encoding, delimiter: str | None) -
     kind: TableFormat = "csv" if has_quotes or delimiter not in ("\t", None) else "text"
     quotes = quotes_of(lines, delimiter) if has_quotes and delimiter is not None else None
     return FileFormat(kind, encoding, delimiter, quotes)
+
+
+def _are_ragged(lines: Sequence[str]) -> bool:
+    """Return whether lines have different numbers of words: not columns with spaces between."""
+    if any('"' in line for line in lines):
+        return False
+    counts = Counter(len(line.split(" ")) for line in lines)
+    return max(counts.values(), default=0) < NEARLY_ALL * len(lines)
 
 
 def _first_lines(text: str) -> list[str]:
@@ -405,6 +431,9 @@ def _all_rows(
         lines = decoded(file, path, otherwise, form.encoding.reading)
         if notes is not None:
             lines = noting(lines, path, notes)
+        if form.dictionary is not None:
+            yield from dictionary_rows(lines, form.dictionary)
+            return
         delimiter = form.delimiter or "\t"
         yield from table_rows(lines, delimiter, form.quotes, form.width)
 

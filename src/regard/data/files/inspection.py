@@ -240,6 +240,8 @@ def _inspect(
     is_header, is_certain = first_row(rows, settings)
     if not form.has_names and not is_header and _has_label_names(rows, settings):
         is_header, is_certain = True, False
+    if form.dictionary is not None:
+        is_header, is_certain = False, True
     is_header = form.has_names or is_header
     header, body = (rows[0], rows[1:]) if is_header else (None, rows)
     body = [row for row in body if row != header]
@@ -255,6 +257,8 @@ def _inspect(
         target=settings.target,
     )
     roles = assign_roles(header, body, task, columns, facts=facts)
+    if form.dictionary is not None and form.dictionary.has_sounds and task in (None, "translate"):
+        roles = Roles("translate", "g2p", 0, 1, "pairs")
     if header is None and roles.task == "classify" and _names_labels(rows, roles, settings):
         header, body, is_certain = rows[0], rows[1:], False
         columns = roles.source, roles.target

@@ -16,9 +16,10 @@ from pathlib import Path
 
 from regard.data.files.blocks import Block, blocks_of, is_small
 from regard.data.files.cells import cell_text
+from regard.data.files.dictionaries import Dictionary, dictionary_rows
 from regard.data.files.encodings import Encoding
 from regard.data.files.formats import NOT_READ, FileFormat, read_rows
-from regard.data.files.lines import LEGACY_ENCODING, MAX_LINE, legacy_text, mixed_text
+from regard.data.files.lines import LEGACY_ENCODING, MAX_LINE, Line, legacy_text, mixed_text
 from regard.data.files.named_rows import DECODER, parquet_rows_at
 from regard.data.files.tables import Quotes, TableSettings, flat_fields, is_blank, rows_of
 
@@ -162,6 +163,8 @@ def _reader(form: FileFormat, header: Cells) -> Reader:
                 cells = _of_json_lines(text, header)
             case "json":
                 cells = _of_json_objects(text, header)
+            case _ if form.dictionary is not None:
+                cells = _of_dictionary(text, form.dictionary)
             case _ if form.quotes is not None:
                 cells = _of_quoted(text, delimiter, form.quotes, len(header))
             case _:
@@ -218,6 +221,11 @@ def _of_value(value: object, names: Cells) -> Iterator[Cells]:
     fields = dict(flat_fields(value)) if isinstance(value, dict) else {}
     if fields and fields.keys() <= set(names):
         yield tuple(cell_text(fields.get(name)) for name in names)
+
+
+def _of_dictionary(text: str, dictionary: Dictionary) -> Iterator[Cells]:
+    lines = (Line(number, line, True) for number, line in enumerate(text.split("\n")))
+    return (row.cells for row in dictionary_rows(lines, dictionary) if row.fault is None)
 
 
 def _of_quoted(text: str, delimiter: str, quotes: Quotes, width: int) -> Iterator[Cells]:

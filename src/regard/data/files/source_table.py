@@ -11,7 +11,7 @@ from typing import NamedTuple
 from regard.characters import is_blank_text
 from regard.data.files import formats
 from regard.data.files.formats import FileFormat
-from regard.data.files.header import TEXT_NAMES, has_header
+from regard.data.files.header import TEXT_NAMES
 from regard.data.files.lines import LEGACY_ENCODING
 from regard.data.files.named_rows import SUFFIXES, has_json_records
 from regard.data.files.samples import sample_rows
@@ -77,7 +77,7 @@ class SourceTable:
         if not rows:
             raise UserError(f"{path} is empty: expected rows with a source each")
         first = rows[0]
-        is_header = form.has_names or has_header(rows, settings) or _is_name(rows, settings, names)
+        is_header = form.has_header(rows, settings) or _is_name(rows, settings, names)
         header = first if is_header else None
         source = _source(path, settings, header, first, names)
         features = tuple(
@@ -91,7 +91,7 @@ class SourceTable:
         rows = formats.read_rows(self.path, self.form, self.settings, otherwise=LEGACY_ENCODING)
         is_header = self.header is not None
         for row in rows:
-            if row.fault == "title":
+            if row.fault == "title" or (self.form.dictionary and row.fault == "comment"):
                 continue
             if is_header and row.fault not in formats.NOT_READ and not is_blank(row.cells):
                 is_header = False

@@ -12,7 +12,7 @@ from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair, ReadColumns
 from regard.data.files import formats
 from regard.data.files.formats import FileFormat
-from regard.data.files.header import SOURCE_NAMES, TARGET_NAMES, has_header
+from regard.data.files.header import SOURCE_NAMES, TARGET_NAMES
 from regard.data.files.lines import LeftOut, Line, LineProblem, decoded
 from regard.data.files.samples import sample_rows
 from regard.data.files.tables import (
@@ -149,7 +149,7 @@ def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
             form, settings.header is True, _number(source), _number(target), features
         )
     rows = sample_rows(path, form, settings).rows
-    with_header = form.has_names or has_header(rows, settings)
+    with_header = form.has_header(rows, settings)
     first = rows[0] if rows else ()
     header = first if with_header else None
     sides = {"source": settings.source_columns, "target": settings.target_columns}

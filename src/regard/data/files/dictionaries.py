@@ -1,0 +1,108 @@
+"""Pronouncing dictionaries: a word, white space, and its sounds to the end of the line.
+
+BABEL  B AE1 B AH0 L          CMUdict, sequitur
+BABEL(1)  B EY1 B AH0 L       a further pronunciation of the word
+babel 0.98 b ei b l           Kaldi, Montreal Forced Aligner: probabilities before the sounds
+;;; or #                      comments
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from regard.data.files.lines import Line
+from regard.data.files.tables import Row
+
+NEARLY_ALL = 0.95
+"""Share of the lines that must have the form of an entry."""
+MOST = 0.7
+"""Share of the lines with different words, and of words about as long as their sounds."""
+MIN_ENTRIES = 5
+"""Smallest number of entries."""
+MAX_SYMBOLS = 300
+"""Largest number of different sounds."""
+MAX_SYMBOL = 6
+"""Largest number of characters of most sounds."""
+COMMENT = re.compile(r"\s*(;;;|#(\s|#|$))")
+END_COMMENT = re.compile(r"\s+(;;;|#(?=\s)).*")
+VARIANT = re.compile(r"(?<=.)\(\d+\)$")
+"""Number of a pronunciation, after the word."""
+PROBABILITIES = re.compile(r"^(?:\d+\.\d+\s+)+")
+
+
+class Dictionary(NamedTuple):
+    """Form of a dictionary."""
+
+    lowercases: bool
+    """Whether words are in capitals, and read in lower case."""
+    has_sounds: bool = True
+    """Whether the rest of each line has sounds, and no other text."""
+
+    @property
+    def title(self) -> str:
+        """Format for messages."""
+        if not self.has_sounds:
+            return "first word and rest of each line"
+        case = ", read in lower case" if self.lowercases else ""
+        return f"dictionary of pronunciations, words without marks such as (1){case}"
+
+
+def entry(line: str) -> tuple[str, str]:
+    """Return the word of a line without the number of its pronunciation, and its sounds; without
+    sounds, the second text is blank."""
+    word, _, sounds = END_COMMENT.sub("", line).strip().replace("\t", " ").partition(" ")
+    return VARIANT.sub("", word), " ".join(PROBABILITIES.sub("", sounds.strip()).split())
+
+
+def dictionary_of(lines: Sequence[str]) -> Dictionary | None:
+    """Return the form of a dictionary that begins with these lines; None if it is none: a table,
+    sentences, or labels with texts. A table of words and sounds with tabs is a dictionary if it has
+    comments or several pronunciations."""
+    filled = [line for line in lines if line.strip()]
+    plain = [line for line in filled if COMMENT.match(line) is None]
+    entries = [entry(line) for line in plain]
+    if len(entries) < MIN_ENTRIES or not _are_entries(entries):
+        return None
+    has_tabs = any("\t" in line for line in plain)
+    has_marks = len(plain) < len(filled) or any(
+        VARIANT.search(line.split()[0]) or PROBABILITIES.match(line.split(None, 1)[-1])
+        for line in plain
+    )
+    if has_tabs and not has_marks:
+        return None
+    words = [word for word, _ in entries if any(map(str.isalpha, word))]
+    return Dictionary(sum(word == word.upper() for word in words) >= NEARLY_ALL * len(words) > 0)
+
+
+def _are_entries(entries: Sequence[tuple[str, str]]) -> bool:
+    """Return whether words and sounds are those of a dictionary: few different short sounds, about
+    as many as the word has letters."""
+    complete = [(word, sounds.split()) for word, sounds in entries if sounds]
+    if len(complete) < NEARLY_ALL * len(entries):
+        return False
+    counts = Counter(sound for _, sounds in complete for sound in sounds)
+    num_short = sum(count for sound, count in counts.items() if len(sound) <= MAX_SYMBOL)
+    lengths = [len(sounds) / max(len(word), 1) for word, sounds in complete]
+    num_near = sum(0.4 <= length <= 1.7 for length in lengths)
+    return (
+        len(counts) <= min(MAX_SYMBOLS, counts.total() / 2)
+        and num_short >= NEARLY_ALL * counts.total()
+        and median(map(len, counts)) <= MAX_SYMBOL / 2
+        and len({word for word, _ in complete}) >= MOST * len(complete)
+        and num_near >= MOST * len(complete)
+    )
+
+
+def dictionary_rows(lines: Iterable[Line], dictionary: Dictionary) -> Iterator[Row]:
+    """Yield a row of word and sounds for each line. Comments have the fault "comment"."""
+    for line in lines:
+        if COMMENT.match(line.text):
+            yield Row((line.text,), line.number, "comment")
+            continue
+        word, sounds = entry(line.text)
+        cells = (word.lower() if dictionary.lowercases else word, sounds)
+        yield Row(cells if sounds else cells[:1], line.number, line.fault, line.other)
