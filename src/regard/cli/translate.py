@@ -22,7 +22,7 @@ from regard.config import DataConfig, SearchConfig
 from regard.config.checks import BeamSize
 from regard.errors import UserError
 from regard.memory_policy import pause_collection
-from regard.names import LinkUnit
+from regard.names import TextUnit
 from regard.runs.ensemble import all_members
 from regard.runs.folder import RunFolder
 
@@ -80,8 +80,10 @@ class Options:
     alignments: Path | None = None
     """File to write alignment links to, one line per translation, as source-target pairs from 0
     (Pharaoh format)."""
-    links: LinkUnit | None = None
-    """Units that links connect (default: pieces if the tokens are characters, otherwise words)."""
+    links: TextUnit | None = None
+    """Units that links connect: words and symbols (words), tokens (pieces), or the words between
+    the spaces of the texts (spaces) (default: pieces if the tokens are characters, otherwise
+    words)."""
     trace: Path | None = None
     """File to write the traces of the translations to, a JSON object per line."""
     ensemble: Runs = ()

@@ -10,7 +10,7 @@ from regard.cli.lines import opened
 from regard.cli.table_rows import RowWriter, open_wider_table
 from regard.cli.translate_table import is_table_name, target_name
 from regard.data.files.source_table import AddedColumn
-from regard.names import LinkUnit
+from regard.names import LinkUnit, TextUnit
 
 if TYPE_CHECKING:
     from regard.bulk.parts import Part
@@ -26,7 +26,7 @@ class TranslationOutput:
     """Files of translations, links and traces."""
 
     options: Options
-    unit: LinkUnit
+    unit: TextUnit
     file: TextIO | None
     """File of translations. None: the standard output, or a table."""
     alignments: TextIO | None
@@ -101,12 +101,16 @@ def _steps(translation: GeneratedText) -> str:
     return "\n".join([*lines, f"Generated: [{words}]"])
 
 
-def _links(translation: GeneratedText, unit: LinkUnit) -> str:
+def _links(translation: GeneratedText, unit: TextUnit) -> str:
     """Return alignment links in Pharaoh format; empty for a blank line."""
-    from regard.metrics.alignment import map_links, pharaoh
+    from regard.metrics.alignment import map_links, pharaoh, word_links
     from regard.trace import of_kind
 
     trace = translation.lazy_trace
     if trace is None:
         return ""
-    return pharaoh(map_links(of_kind(trace.maps, "cross"), trace.source, trace.target, unit=unit))
+    maps = of_kind(trace.maps, "cross")
+    if unit == "spaces":
+        pieces = map_links(maps, trace.source, trace.target, unit="pieces")
+        return pharaoh(word_links(pieces, *trace.words_at_spaces()))
+    return pharaoh(map_links(maps, trace.source, trace.target, unit=unit))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import repeat
+from itertools import accumulate, repeat
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -21,6 +21,7 @@ from regard import trace
 from regard.data.batch import Tokens, pad, with_targets
 from regard.data.text.copying import CopySource, CopyVocabulary, pad_copied
 from regard.data.text.features import FeatureTokenizer
+from regard.data.text.segmentation import MARK
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.models.contracts import AttentionBlock
@@ -71,6 +72,15 @@ class TextSources:
 
     def show(self, source: str) -> None:
         """Return None: a text has no image."""
+
+    def words_at_spaces(self, output: Output) -> list[int]:
+        """Return the word between spaces of each piece of a source."""
+        spaced = [is_spaced for _, is_spaced in self.tokenizer.spaced_in(output.text)]
+        words = list(accumulate(map(int, spaced)))
+        first = words[0] if words else 0
+        last = words[-1] - first if words else 0
+        rest = len(output.source) - len(words)
+        return [*(number - first for number in words), *[last] * rest]
 
     def unknown_spaces(self, output: Output) -> tuple[bool, ...]:
         """Return whether each unknown word of the source is after a space."""
@@ -181,6 +191,16 @@ class LazyTrace:
         steps = self._parts.steps() if self._parts.copies else ()
         return Trace(self.source, self.target, self.maps, steps, self.score, is_cut=self.is_cut)
 
+    def words_at_spaces(self) -> tuple[list[int], list[int]]:
+        """Return the word between spaces of each piece of the source and of the target. ValueError
+        for a copy, which has no model."""
+        parts = self._parts_of_model("words between spaces")
+        sources = parts.tracer.sources if isinstance(parts, _Parts) else None
+        if not isinstance(parts, _Parts) or not isinstance(sources, TextSources):
+            raise TypeError("words between spaces: expected the trace of a translation")
+        output = parts.output
+        return sources.words_at_spaces(output), parts.tracer.words_at_spaces(output)
+
     def image(self) -> np.ndarray | None:
         """Return the image of the source, read again from its file; None for a text, and in a
         pickled copy. ImageError if it cannot be read."""
@@ -247,6 +267,20 @@ class Tracer:
         if is_copied or not has_unknown or not isinstance(self.sources, TextSources):
             return vocabulary.decode(output.target)
         return vocabulary.decode(output.target, spaced=self.sources.unknown_spaces(output))
+
+    def words_at_spaces(self, output: Output) -> list[int]:
+        """Return the word between spaces of each piece of a target. A piece that is a space belongs
+        to the word after it."""
+        target, tokenizer = output.target, self.tokenizer
+        prefixes = (
+            self.decode(replace(output, target=target[: place + 1])) for place in range(len(target))
+        )
+        words = [max(len(text.split()) - 1, 0) for text in prefixes]
+        for place in reversed(range(len(words) - 1)):
+            number = target[place]
+            if number < len(tokenizer) and tokenizer.vocabulary[number] == MARK:
+                words[place] = words[place + 1]
+        return words
 
     def gradient(self, output: Output) -> AttentionMap:
         """Return the gradient of a target with respect to its source. UserError for images."""
