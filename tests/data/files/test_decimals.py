@@ -118,6 +118,7 @@ def test_a_few_other_cells_do_not_change_a_column_of_numbers(cells, fits):
         (["129", "66.161"], "points between thousands"),
         (["129", "66,161"], "commas between thousands"),
         (["14.03", "1'234"], ""),
+        (["14.03", "14.50", "3,50"], ""),
     ],
 )
 def test_marks_have_a_title(cells, title):

@@ -192,7 +192,12 @@ def _form(
     if decided is None:
         undecided = next(body for body in own.values() if _evidence(body).startswith("either"))
         decided = usual if not evidence["either point"] else "point"
-    return NumberForm(decided, unit, has_spaces, _title(own.values(), decided), undecided)
+    fitting = [
+        body
+        for body in own.values()
+        if _plain(Number(False, body), MARKS[decided], has_spaces=has_spaces) is not None
+    ]
+    return NumberForm(decided, unit, has_spaces, _title(fitting, decided), undecided)
 
 
 def _counted(form: NumberForm, shapes: Mapping[str, int], num_typed: int) -> NumberForm:
