@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import regard
+from regard.config import SearchConfig
 from regard.tasks import memory
 from regard.tasks.memory import (
     MIB,
@@ -158,7 +159,7 @@ def test_batches_and_parts(monkeypatch):
 
 
 def test_results_are_counted():
-    results = ResultMemory(3 * MIB)
+    results = ResultMemory(SearchConfig(max_memory=3))
     results.add(2 * MIB)
     with pytest.raises(MemoryLimitError, match=r"may take 4 MiB of memory: expected at most 3 MiB"):
         results.add(2 * MIB)

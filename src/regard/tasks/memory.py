@@ -28,6 +28,8 @@ STEP_BYTES = 600
 """Bytes of the record of one token of one hypothesis, in the search and in the lattice."""
 DIGITS = 16
 """Characters of a number in JSON."""
+SMALL = 64 * MIB
+"""Memory that is allowed by default, however little is free."""
 BATCH_BYTES = 512 * MIB
 """Estimated memory of a batch of several texts."""
 
@@ -50,11 +52,13 @@ class MemoryLimitError(UserError, ValueError):
         super().__init__(self.reason if place is None else f"{name}[{place}]: {self.reason}")
 
 
-def memory_limit(search: SearchConfig) -> int:
-    """Return the largest number of bytes that decoding one text may take."""
+def memory_limit(search: SearchConfig, needed: int) -> int:
+    """Return the largest number of bytes that decoding one text may take, to compare it with this
+    number. Finding out the free memory takes as long as decoding a short text, so a small number is
+    always allowed by default."""
     if search.max_memory is not None:
         return search.max_memory * MIB
-    return max(free_ram() // 2, 64 * MIB)
+    return SMALL if needed <= SMALL else max(free_ram() // 2, SMALL)
 
 
 @dataclass(frozen=True)
@@ -198,20 +202,23 @@ def parts_within(items: Iterable[Item], bytes_of: Callable[[Item], int]) -> Iter
 class ResultMemory:
     """Memory of the attention of all results of a call, counted while they are made."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, search: SearchConfig) -> None:
+        self._search = search
         self._total = 0
 
     def add(self, num_bytes: int) -> None:
         """Count a result. MemoryLimitError if all results together take too much."""
         self._total += num_bytes
-        if self._total > self._limit:
-            raise MemoryLimitError(self._total, self._limit)
+        limit = memory_limit(self._search, self._total)
+        if self._total > limit:
+            raise MemoryLimitError(self._total, limit)
 
 
-def check_each(needs: Iterable[tuple[int, int]], limit: int, name: str = "text") -> None:
+def check_each(needs: Iterable[tuple[int, int]], search: SearchConfig, name: str = "text") -> None:
     """Raise a MemoryLimitError for the first text, given as its number and its estimate, that takes
     more than the limit."""
+    needs = list(needs)
+    limit = memory_limit(search, max((needed for _, needed in needs), default=0))
     for place, needed in needs:
         if needed > limit:
             raise MemoryLimitError(needed, limit, name, place)

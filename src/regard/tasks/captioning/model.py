@@ -32,7 +32,6 @@ from regard.tasks.memory import (
     ResultMemory,
     batches_within,
     check_each,
-    memory_limit,
 )
 from regard.tasks.tracing import LazyTrace, Output, Tracer
 from regard.wanted import check_wanted
@@ -156,7 +155,7 @@ class CaptionModel:
         num_best = index(num_best)
         names = [str(name) for name in check_texts("image", image, (str, Path))]
         results: list[GeneratedText] = []
-        memory = ResultMemory(memory_limit(search))
+        memory = ResultMemory(search)
         for first in range(0, len(names), IMAGES_AT_A_TIME):
             batch = names[first : first + IMAGES_AT_A_TIME]
             contents = self.sources.features_of([self.sources.read(name) for name in batch])
@@ -187,9 +186,8 @@ class CaptionModel:
             forbidden=forbidden_tokens(search, self.tokenizer, "forbid"),
         )
         needed = self.bytes_of_search(search, num_best, attention=attention)
-        limit = memory_limit(search)
-        check_each([(0, needed)] if images else [], limit, "image")
-        memory = ResultMemory(limit)
+        check_each([(0, needed)] if images else [], search, "image")
+        memory = ResultMemory(search)
         results: list[GeneratedText] = []
         for batch in batches_within(images, lambda _: needed, IMAGES_AT_A_TIME):
             check_wanted()

@@ -39,7 +39,6 @@ from regard.tasks.memory import (
     ResultMemory,
     batches_within,
     check_each,
-    memory_limit,
 )
 from regard.tasks.source_form import SourceError
 from regard.tasks.tracing import TOP, LazyTrace, as_map, by_sentence, bytes_of_attention
@@ -228,9 +227,8 @@ class ClassificationModel:
             raise SourceError(error.reason, filled[error.place], "source") from error
         order = sorted(range(len(filled)), key=lambda place: len(encoded[place]))
         needs = [self.bytes_of_prediction(len(each), attention=attention) for each in encoded]
-        limit = memory_limit(self.experiment.search)
-        check_each(zip(filled, needs, strict=True), limit, "source")
-        memory = ResultMemory(limit)
+        check_each(zip(filled, needs, strict=True), self.experiment.search, "source")
+        memory = ResultMemory(self.experiment.search)
         for places in batches_within(order, needs.__getitem__, SOURCES_AT_A_TIME):
             check_wanted()
             numbers = [filled[place] for place in places]

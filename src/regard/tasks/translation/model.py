@@ -39,7 +39,6 @@ from regard.tasks.memory import (
     ResultMemory,
     batches_within,
     check_each,
-    memory_limit,
     parts_within,
 )
 from regard.tasks.source_form import SourceForm
@@ -178,9 +177,8 @@ class TranslationModel:
         needs_weights = attention or replacement is not None
         needs = self._search_bytes(lengths, search, num_best, attention=needs_weights)
         decoded = [place for place, length in enumerate(lengths) if length <= max_source]
-        limit = memory_limit(search)
-        check_each(((filled[place], needs[place]) for place in decoded), limit)
-        memory = ResultMemory(limit)
+        check_each(((filled[place], needs[place]) for place in decoded), search)
+        memory = ResultMemory(search)
         for number, source_ids in zip(filled, sources, strict=True):
             if len(source_ids) > max_source:
                 results[number] = replace(results[number], is_long=True, is_refused=True)
@@ -301,9 +299,8 @@ class TranslationModel:
             )
             for place in filled
         }
-        limit = memory_limit(self.experiment.search)
-        check_each(needs.items(), limit, "pairs")
-        memory = ResultMemory(limit)
+        check_each(needs.items(), self.experiment.search, "pairs")
+        memory = ResultMemory(self.experiment.search)
         batches = PairBatches(encoded, SCORED_AT_A_TIME, seed=0)
         similar = ([filled[index] for index in batch.indices] for batch in batches.in_order())
         for places in chain.from_iterable(
