@@ -175,6 +175,12 @@ SETS = {
     ),
     "LinkUnit": Uses(
         {"alignment": strings("metrics/test_alignment")},
+        (),
+        ("figures.md --links",),
+        reason="an option has TextUnit",
+    ),
+    "TextUnit": Uses(
+        {"links": strings("tasks/test_links_at_spaces") | strings("metrics/test_alignment")},
         ("regard translate links",),
         ("figures.md --links",),
     ),

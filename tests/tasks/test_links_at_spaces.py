@@ -1,9 +1,14 @@
 """Links between the words of texts as they were typed."""
 
+from pathlib import Path
+
 import pytest
 
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.tasks.tracing import Output, TextSources, Tracer
+from tests.cli.test_commands import regard
+
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
 
 TEXT = "the kettle, is (in) riga."
 WORDS = {
@@ -35,3 +40,14 @@ def test_spaces_around_a_text_and_unknown_words_are_counted():
     text = "  a  (Zyx é b "
     ids = tokenizer.encode(text).ids
     assert sources.words_at_spaces(Output(text, [*ids, 2], [])) == [0, 1, 1, 2, 3, 3]
+
+
+def test_the_command_writes_links_between_these_words(tmp_path, capsys):
+    path, links = tmp_path / "in.txt", tmp_path / "links"
+    path.write_text("a b c\n\nb, d\n")
+    options = "--alignments", links, "--links", "spaces"
+    assert regard(capsys, "translate", RUNS / "bahdanau", path, *options)[0] == 0
+    first, blank, last = links.read_text().splitlines()
+    assert first
+    assert not blank
+    assert {link.split("-")[0] for link in last.split()} <= {"0", "1"}
