@@ -206,13 +206,23 @@ SETS = {
         {"columns": strings("data/files/test_columns")},
         reason="recognised from the cells",
     ),
+    "DecimalMark": Uses(
+        {"decimals": strings("data/files/test_decimals")},
+        ("data decimal_mark",),
+        ("options.md data.decimal_mark",),
+    ),
     "Severity": Uses(
         {"checks": strings("tasks/test_checks")}, ("data checks",), ("options.md data.checks",)
     ),
     "Fault": Uses(
         {
             "lines": strings(
-                "data/files/test_lines", "data/files/test_headers", "data/text/test_parallel"
+                *("data/files/test_lines", "data/files/test_headers", "data/text/test_parallel"),
+                *(
+                    "data/files/test_other_rows",
+                    "data/files/test_decimals",
+                    "data/labels/test_numeric",
+                ),
             )
         },
         reason="messages write `MEANINGS` instead",

@@ -130,3 +130,13 @@ def test_missing_values_and_numbers_of_any_form():
     assert not any(map(is_missing, ["0", "no", "12O.5"]))
     assert all(map(may_be_number, ["5", "1,5", "1.234,5", "1 234", "5 kg", "-$5", "٧"]))
     assert not any(map(may_be_number, ["", "a", "1.2.3", "5-10", "12:30", "nan"]))
+
+
+@pytest.mark.parametrize(
+    ("cell", "fault"),
+    [("n/a", "missing value"), ("12O.5", "no number"), ("€5", "other number")],
+)
+def test_a_cell_that_is_no_number_has_a_reason(cell, fault):
+    form = NumberForm.of(["$5", "$7.50", cell])
+    assert form.plain(cell) is None
+    assert form.fault(cell) == fault

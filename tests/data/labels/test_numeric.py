@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from regard.config import ClassificationDataConfig
 from regard.data.labels.numeric import parse_items, parse_series
 from regard.errors import UserError
+from regard.runs.corpora import read_sources
 
 
 def test_series_have_equal_features_at_every_position():
@@ -58,3 +60,16 @@ def test_numbers_of_items_may_have_a_unit_and_decimal_commas():
     for text in ("Pepsi 0.69$; Coke 1.20€", "Pepsi 1,234; Coke 2"):
         with pytest.raises(UserError):
             parse_items(text, 1)
+
+
+def test_a_few_sources_of_another_form_are_left_out(tmp_path):
+    path = tmp_path / "series.tsv"
+    rows = [f"0.{n} 0.5\t{n}\n" for n in range(10, 70)]
+    path.write_text("".join([*rows[:7], "0.1 x\t3\n", "0.1,3 0.2,4\t3\n", *rows[7:]]))
+    config = ClassificationDataConfig(path=path, source="series", target="number")
+    train = read_sources(config).train
+    assert [(problem.line, problem.kind) for problem in train.problems] == [
+        (8, "no source"),
+        (9, "no source"),
+    ]
+    assert len(train.pairs) == 60
