@@ -258,9 +258,11 @@ def test_all_requests_before_the_end_of_the_writing_side_are_answered():
         assert [each[:3] for each in responses] == [b"200"] * 3
 
 
-def test_a_request_that_ends_before_its_end_has_status_400():
+@pytest.mark.parametrize("sent", [HEALTH[:-2], REQUEST[:-2]], ids=len)
+def test_a_request_that_ends_before_its_end_has_status_400(sent):
     with listening(service_of(Fake())) as url:
-        assert exchange(url, HEALTH[:-2], ends=True)[0] == 400
+        status, answer = exchange(url, sent, ends=True)
+        assert (status, answer["error"]) == (400, "the request ended before its end")
 
 
 def test_a_client_that_has_closed_its_connection_is_noticed():

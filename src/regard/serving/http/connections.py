@@ -109,7 +109,7 @@ class Connection(H11Protocol):
         if self.is_answering and not self.cycle.more_body:
             self._patient.probe()
             return True
-        if not self.is_answering and not self._has_failed and self.conn.has_part:
+        if not self._has_failed and self.conn.has_part:
             self._fail(RequestError(400, "the request ended before its end", CLOSE))
             return True
         return False
