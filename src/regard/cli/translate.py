@@ -88,6 +88,9 @@ class Options:
     """File to write the traces of the translations to, a JSON object per line."""
     ensemble: Runs = ()
     """Further runs of an ensemble: the search takes the mean of the probabilities."""
+    join_pieces: bool = False
+    """Join pieces of translations to words, for a run that was trained on texts already split into
+    subwords, such as lam@@ p."""
     verbose: bool = False
     """Print each step with its attention weights."""
     follow: bool = False

@@ -10,6 +10,7 @@ from regard.cli.lines import opened
 from regard.cli.table_rows import RowWriter, open_wider_table
 from regard.cli.translate_table import is_table_name, target_name
 from regard.data.files.source_table import AddedColumn
+from regard.data.text.subword_marks import joined
 from regard.names import LinkUnit, TextUnit
 
 if TYPE_CHECKING:
@@ -60,13 +61,21 @@ class TranslationOutput:
         if self.options.verbose:
             print(_steps(translation), file=self.file)
         if self.writer is not None and row is not None:
-            self.writer.add(row, [translation.text])
+            self.writer.add(row, [self._joined(translation.text)])
         else:
-            print(_line(translation, number, self.options.nbest), file=self.file)
+            line = _line(translation, number, self.options.nbest)
+            print("\n".join(map(self._joined, line.split("\n"))), file=self.file)
         if self.alignments:
             print(_links(translation, self.unit), file=self.alignments)
         if self.traces:
             print(translation.trace.to_json() if translation.trace else "{}", file=self.traces)
+
+    def _joined(self, text: str) -> str:
+        """Return a text, with pieces joined to words if the option is set."""
+        if not self.options.join_pieces:
+            return text
+        *beginning, text = text.split("\t")
+        return "\t".join([*beginning, joined(text, "▁" if text.startswith("▁") else "@@")])
 
 
 def _unit(translator: TranslationModel) -> LinkUnit:

@@ -16,6 +16,7 @@ from regard.data.files.columns import is_count
 from regard.data.files.lines import numbers_of
 from regard.data.several_labels import find_several_labels
 from regard.data.text.features import FeatureTokenizer, split_source
+from regard.data.text.subword_marks import marks_of
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.metrics.text import gleu_words
@@ -80,6 +81,8 @@ def pair_findings(
         *_unknown("source", "tokenizer", tokenizers[0], held_out, tokenizers_path),
         *_unknown("target", "target-tokenizer", tokenizers[1], targets, tokenizers_path),
     ]
+    findings += _split_into_subwords("source", sources)
+    findings += _split_into_subwords("target", [pair.target for pair in pairs])
     if len(pairs) >= MIN_DEV and is_count(sources):
         findings.append(
             Finding(
@@ -91,6 +94,23 @@ def pair_findings(
     if len(pairs) < MIN_PAIRS:
         findings.append(_few(f"{len(pairs)} training {'pair' if len(pairs) == 1 else 'pairs'}"))
     return tuple(findings)
+
+
+def _split_into_subwords(side: str, texts: Sequence[str]) -> list[Finding]:
+    """Return a finding if texts were split into subwords before."""
+    marks = marks_of(texts)
+    if marks is None:
+        return []
+    outputs = (
+        "; they are joined before scores, and in translations with `regard translate --join-pieces`"
+    )
+    return [
+        Finding(
+            "warn",
+            f"the {side} texts are already split into subwords ({marks}): use "
+            f"--data.tokenizer spaces, or join the pieces{outputs if side == 'target' else ''}",
+        )
+    ]
 
 
 def _unknown(

@@ -44,6 +44,13 @@ class Tokenizers:
     def of_run(cls, path: Path) -> Tokenizers:
         """Load the tokenizers of a run, or of an ensemble, whose members share them. UserError for
         a folder without tokenizers."""
+        if path.is_file():
+            raise UserError(
+                f"data.tokenizers_path is {path}, a file, but expected the folder of a run: "
+                "SentencePiece models and BPE codes are not supported; learn subwords with "
+                "--data.tokenizer unigram or bpe, or split the texts before and set "
+                "--data.tokenizer spaces"
+            )
         run, *_ = members_of(path)
         try:
             check_single(run)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from regard.data.examples import Pair
+from regard.data.text.subword_marks import all_joined, marks_of
 from regard.metrics.error_rates import ERROR_RATES
 from regard.metrics.text import score_texts
 from regard.runs.progress import OnProgress
@@ -32,7 +33,8 @@ def evaluate(
     *,
     on_progress: OnProgress | None = None,
 ) -> Evaluation:
-    """Translate each distinct source once; all its targets are references.
+    """Translate each distinct source once; all its targets are references. Targets that were split
+    into subwords are joined to words before scores, and so are the outputs.
 
     Scores respect case, and BLEU tokenizes with sacrebleu's 13a. `lowercase` and `tokenized` add
     scores of lower-cased or tokenized text: tokens between spaces if the model was trained on
@@ -58,15 +60,17 @@ def evaluate(
             limit.tokens,
             limit.field,
         )
-    targets = list(references.values())
-    scores = score_texts(texts, targets)
+    marks = marks_of([text for each in references.values() for text in each])
+    words = all_joined(texts, marks)
+    targets = [all_joined(each, marks) for each in references.values()]
+    scores = score_texts(words, targets)
     if options.lowercase or options.tokenized:
         at_spaces = options.tokenized and target.settings.kind == "spaces"
-        others = score_texts(texts, targets, lowercase=options.lowercase, tokenized=at_spaces)
+        others = score_texts(words, targets, lowercase=options.lowercase, tokenized=at_spaces)
         scores += tuple(score for score in others if score not in scores)
     if options.error_rates:
         scores += tuple(
-            rate.compute(texts, targets, lowercase=ignores_case)
+            rate.compute(words, targets, lowercase=ignores_case)
             for ignores_case in ((False, True) if options.lowercase else (False,))
             for rate in ERROR_RATES
         )
@@ -76,6 +80,12 @@ def evaluate(
         "tokenized": options.tokenized,
         "ensemble": options.ensemble,
     }
-    outputs = scored_outputs(references, texts)
+    outputs = scored_outputs(dict(zip(references, targets, strict=True)), words)
     slices = worse_slices(translator, outputs, on_progress=on_progress)
-    return Evaluation(len(pairs), scores, outputs, settings, slices=slices)
+    messages: tuple[str, ...] = ()
+    if marks is not None:
+        messages = (
+            f"the targets are split into subwords ({marks}): pieces of outputs and references are "
+            "joined to words before scores",
+        )
+    return Evaluation(len(pairs), scores, outputs, settings, messages, slices)
