@@ -23,7 +23,7 @@ Case = TypeVar("Case")
 NAME = os.environ.get("REGARD_GPU_TESTS_DEVICE", "cuda")
 FOLDER = Path(__file__).parent
 MISSING = "no GPU (REGARD_GPU_TESTS_DEVICE=emulated runs a few cases without one)"
-FEW = 29
+FEW = 41
 """One of this number of cases is tested without a GPU."""
 
 

@@ -13,6 +13,7 @@ from tests.gpu.test_training import losses
 from tests.gpu.training import experiment, train
 
 DEVICE = "cuda" if devices.is_gpu() else "cpu"
+TOGETHER = pytest.mark.skipif(not devices.is_gpu(), reason="tests/e2e does this on a CPU")
 
 
 def test_one_process_under_torchrun():
@@ -25,11 +26,12 @@ def test_one_process_under_torchrun():
     assert result.returncode == 0, result.stderr
 
 
+@TOGETHER
 def test_two_processes_share_a_gpu():
     ranks.run(2, "tests.gpu.processes:add_up", DEVICE, "gloo")
 
 
-@pytest.mark.skipif(not devices.is_gpu(), reason="tests/e2e does this on a CPU")
+@TOGETHER
 def test_two_processes_on_a_gpu_have_the_losses_of_one(tmp_path):
     ranks.run(2, "tests.gpu.processes:learn", DEVICE, tmp_path / "two")
     train(experiment("luong", device=DEVICE), tmp_path / "one")
