@@ -129,6 +129,20 @@ def test_a_sorted_file_is_recognised_as_the_same_rows_shuffled(
         assert inspection.header == (head or None)
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_columns_that_begin_late_in_a_json_file_are_read(tmp_path, name):
+    draw = random.Random(11)
+    records = [{"text": sentence(draw)} for _ in range(9000)]
+    records += [{"text": f"{sentence(draw)} {n}", "label": "ab"[n % 2]} for n in range(9000)]
+    lines = map(json.dumps, records)
+    text = "\n".join(lines) if name == "a.jsonl" else json.dumps(records)
+    path = tmp_path / name
+    path.write_text(text)
+    inspection = inspect(path)
+    assert inspection.header == ("text", "label")
+    assert inspection.roles.recipe == "labels"
+
+
 def test_workbooks_and_parquet_are_sampled(tmp_path):
     pandas = pytest.importorskip("pandas")
     rows = reviews(["neg", "pos"])

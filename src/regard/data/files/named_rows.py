@@ -7,13 +7,14 @@ import json
 import re
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from regard.data.files.blocks import blocks_of
 from regard.data.files.cells import cell_text, damaged_file, missing_package
 from regard.data.files.lines import Line, decoded
 from regard.data.files.tables import Row, flat_fields, suffix_of
@@ -51,8 +52,11 @@ MAX_BEGINNING = 4096
 """Number of bytes in which an array of objects begins."""
 MAX_JSON = 1 << 29
 """Largest number of bytes of a JSON array, which is held in memory."""
-NUM_OBJECTS = 1000
-"""Number of JSON objects whose names are columns."""
+NUM_OBJECTS, NUM_OBJECTS_PER_BLOCK = 1000, 4
+"""Numbers of JSON objects whose names are columns: first ones, and those of each block."""
+BETWEEN = r"\}\s*,\s*(?=\{)"
+"""Pattern between two objects of an array."""
+BETWEEN_OBJECTS, BETWEEN_LINES = re.compile(BETWEEN), re.compile(r"\n\s*(?=\{)")
 MAX_TAKEN = 1 << 16
 """Number of rows of a Parquet file from which rows are taken together."""
 MAX_DEPTH = 20
@@ -66,7 +70,7 @@ def named_rows(path: Path, kind: TableFormat, sheet: str | None) -> Iterator[Row
         case "jsonl":
             return _json_rows(path)
         case "json":
-            return _rows_of(_array_objects(path))
+            return _rows_of(_array_objects(path), path, "json")
         case "workbook":
             return workbook_rows(path, sheet)
         case _:
@@ -127,17 +131,43 @@ def _place_of_records(text: str) -> int | None:
 def _json_rows(path: Path) -> Iterator[Row]:
     """Yield the rows of lines with a JSON object each."""
     with open_bytes(path) as file:
-        yield from _rows_of(_json_objects(decoded(file, path), path))
+        yield from _rows_of(_json_objects(decoded(file, path), path), path, "jsonl")
 
 
-def _rows_of(objects: Iterator[tuple[Line, dict[str, Any]]]) -> Iterator[Row]:
-    """Yield the rows of objects. The columns are the names of the first `NUM_OBJECTS` objects."""
+def _rows_of(
+    objects: Iterator[tuple[Line, dict[str, Any]]], path: Path, kind: TableFormat
+) -> Iterator[Row]:
+    """Yield the rows of objects. The columns are the names of the first `NUM_OBJECTS` objects, and
+    of further objects at equal distances in the file."""
     first = list(islice(objects, NUM_OBJECTS))
-    names = list(dict.fromkeys(name for _, value in first for name in value))
+    names = dict.fromkeys(name for _, value in first for name in value)
+    if len(first) == NUM_OBJECTS and path.is_file():
+        names |= dict.fromkeys(_names_beyond(path, kind, frozenset(names)))
     if names:
         yield Row(tuple(map(cell_text, names)), first[0][0].number)
     for line, value in chain(first, objects):
         yield Row(tuple(cell_text(value.get(name)) for name in names), line.number, line.fault)
+
+
+def _names_beyond(path: Path, kind: TableFormat, known: Set[str]) -> Iterator[str]:
+    """Yield the names of objects in all parts of a file that have a known name too. Objects inside
+    the objects of an array have other names."""
+    blocks = blocks_of(path)
+    for content in (*(block.content for block in blocks.inner), blocks.end):
+        objects = objects_in(content.decode("utf-8", "ignore"), kind)
+        for value in islice(objects, NUM_OBJECTS_PER_BLOCK):
+            if known & value.keys():
+                yield from value
+
+
+def objects_in(text: str, kind: TableFormat) -> Iterator[dict[str, Any]]:
+    """Yield the fields of the complete objects in a part of JSON lines, or of an array."""
+    between = BETWEEN_LINES if kind == "jsonl" else BETWEEN_OBJECTS
+    for match in between.finditer(text):
+        with suppress(ValueError, RecursionError):
+            value, _ = DECODER.raw_decode(text, match.end())
+            if isinstance(value, dict):
+                yield dict(flat_fields(value))
 
 
 def _json_objects(lines: Iterable[Line], path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:

@@ -5,11 +5,9 @@ label, by length, by date, or by file if files were joined."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
@@ -20,8 +18,8 @@ from regard.data.files.dictionaries import Dictionary, dictionary_rows
 from regard.data.files.encodings import Encoding
 from regard.data.files.formats import NOT_READ, FileFormat, read_rows
 from regard.data.files.lines import LEGACY_ENCODING, MAX_LINE, Line, legacy_text, mixed_text
-from regard.data.files.named_rows import DECODER, parquet_rows_at
-from regard.data.files.tables import Quotes, TableSettings, flat_fields, is_blank, rows_of
+from regard.data.files.named_rows import BETWEEN, objects_in, parquet_rows_at
+from regard.data.files.tables import Quotes, TableSettings, is_blank, rows_of
 
 NUM_ROWS = 5000
 """Number of rows of a sample."""
@@ -29,9 +27,7 @@ NUM_FIRST, NUM_LAST = 100, 50
 """Numbers of rows of a sample that follow each other, at the beginning and at the end."""
 NUM_INNER = NUM_ROWS - NUM_FIRST - NUM_LAST
 """Number of rows at equal distances between both ends."""
-BETWEEN = r"\}\s*,\s*(?=\{)"
-"""Pattern between two objects of an array."""
-BETWEEN_OBJECTS, BETWEEN_OBJECTS_OF_TEXT = re.compile(BETWEEN.encode()), re.compile(BETWEEN)
+BETWEEN_OBJECTS = re.compile(BETWEEN.encode())
 QUOTE = re.compile('"')
 Cells = tuple[str, ...]
 
@@ -159,10 +155,8 @@ def _reader(form: FileFormat, header: Cells) -> Reader:
     def rows(content: bytes) -> Iterator[Cells]:
         text = _text(content, form)
         match form.kind:
-            case "jsonl":
-                cells = _of_json_lines(text, header)
-            case "json":
-                cells = _of_json_objects(text, header)
+            case "jsonl" | "json":
+                cells = _of_objects(text, form, header)
             case _ if form.dictionary is not None:
                 cells = _of_dictionary(text, form.dictionary)
             case _ if form.quotes is not None:
@@ -177,12 +171,13 @@ def _reader(form: FileFormat, header: Cells) -> Reader:
 
 
 def _text(content: bytes, form: FileFormat) -> str:
-    """Return the complete lines in a part of a file, and all of a JSON array. Lines that are not
+    """Return the complete lines in a part of a file, and all of a JSON file. Lines that are not
     UTF-8 in a file of UTF-8 are read as Latin-1."""
     encoding = form.encoding.name
-    if form.kind == "json" or encoding.startswith(("utf-16", "utf-32")):
+    is_json = form.kind in ("jsonl", "json")
+    if is_json or encoding.startswith(("utf-16", "utf-32")):
         text = content.decode(encoding, "ignore")
-        if form.kind == "json":
+        if is_json:
             return text
         text = text[text.find("\n") + 1 : text.rfind("\n") + 1]
     else:
@@ -203,24 +198,11 @@ def _decoded(line: bytes, encoding: Encoding) -> str:
         return legacy_text(line, LEGACY_ENCODING if encoding.is_utf8 else encoding.name)
 
 
-def _of_json_lines(text: str, names: Cells) -> Iterator[Cells]:
-    for line in text.split("\n"):
-        with suppress(ValueError, RecursionError):
-            yield from _of_value(json.loads(line), names)
-
-
-def _of_json_objects(text: str, names: Cells) -> Iterator[Cells]:
-    """Yield the rows of the objects in a part of an array. Objects inside them have other names."""
-    for match in BETWEEN_OBJECTS_OF_TEXT.finditer(text):
-        with suppress(ValueError, RecursionError):
-            yield from _of_value(DECODER.raw_decode(text, match.end())[0], names)
-
-
-def _of_value(value: object, names: Cells) -> Iterator[Cells]:
-    """Yield the row of an object whose names are names of columns; nothing for another value."""
-    fields = dict(flat_fields(value)) if isinstance(value, dict) else {}
-    if fields and fields.keys() <= set(names):
-        yield tuple(cell_text(fields.get(name)) for name in names)
+def _of_objects(text: str, form: FileFormat, names: Cells) -> Iterator[Cells]:
+    """Yield the rows of the objects in a part of a file. Objects inside them have other names."""
+    for fields in objects_in(text, form.kind):
+        if 2 * len(fields.keys() & set(names)) > len(fields):
+            yield tuple(cell_text(fields.get(name)) for name in names)
 
 
 def _of_dictionary(text: str, dictionary: Dictionary) -> Iterator[Cells]:
