@@ -1,6 +1,9 @@
-"""The device that a model is trained or run on."""
+"""The device that a model is trained or run on, and PyTorch's default type and device."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -25,3 +28,25 @@ def device_named(name: str | torch.device, field: str = "device") -> torch.devic
     if colon and int(number) >= count:
         raise UserError(f"{field} is {text}, but torch sees {count} GPUs here, numbered from 0")
     return torch.device(text)
+
+
+@contextmanager
+def cpu_by_default() -> Iterator[None]:
+    """Create tensors on the CPU unless a device is named, whatever PyTorch's default device is."""
+    if torch.get_default_device().type == "cpu":
+        yield
+        return
+    with torch.device("cpu"):
+        yield
+
+
+@contextmanager
+def float32_by_default() -> Iterator[None]:
+    """Create tensors in float32 unless a type is named, whatever PyTorch's default type is. The
+    default type is that of the whole process."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(default)

@@ -288,7 +288,7 @@ class PackedWeight(nn.Parameter):
             "freeze it again"
         )
 
-    def storage_offset(self) -> int:
+    def storage_offset(self) -> Any:
         """ValueError in an export, as of `is_packed`."""
         if torch.compiler.is_exporting():
             raise ValueError("a frozen model cannot be exported: export the model itself")

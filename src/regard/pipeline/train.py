@@ -13,7 +13,7 @@ import torch
 from regard import processes, recipes
 from regard.config import CaptionDataConfig, Data, Experiment, TrainingConfig, resolve
 from regard.data.files.objects import Table
-from regard.device import device_named
+from regard.device import cpu_by_default, device_named, float32_by_default
 from regard.errors import UserError
 from regard.files import RECORD, check_writable
 from regard.linear import has_fast_bfloat16, warn_of_slow_bfloat16
@@ -59,6 +59,8 @@ from regard.training.settings import Batches, Period, TrainingSettings
 from regard.training.trackers import check_packages, tracked
 
 
+@cpu_by_default()
+@float32_by_default()
 def train(
     experiment: Experiment,
     path: Path,

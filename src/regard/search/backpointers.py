@@ -117,7 +117,11 @@ class BackPointers:
                 tokens[position][slot] = token.token
                 parents[position][slot] = token.parent
                 scores[position][slot] = before + token.log_probability
-        return Lattice(torch.tensor(tokens), torch.tensor(parents), torch.tensor(scores))
+        return Lattice(
+            torch.tensor(tokens, device="cpu"),
+            torch.tensor(parents, device="cpu"),
+            torch.tensor(scores, dtype=torch.float32, device="cpu"),
+        )
 
     def _token(self, sentence: int, position: int, slot: int) -> _Token:
         row = self._rows[position][sentence]

@@ -23,6 +23,7 @@ from regard.data.text.copying import CopySource, CopyVocabulary, pad_copied
 from regard.data.text.features import FeatureTokenizer
 from regard.data.text.segmentation import MARK
 from regard.data.text.tokenizer import Tokenizer
+from regard.device import cpu_by_default
 from regard.errors import UserError
 from regard.models.contracts import AttentionBlock
 from regard.models.ensemble import Ensemble
@@ -282,6 +283,7 @@ class Tracer:
                 words[place] = words[place + 1]
         return words
 
+    @cpu_by_default()
     def gradient(self, output: Output) -> AttentionMap:
         """Return the gradient of a target with respect to its source. UserError for images."""
         if not isinstance(self.sources, TextSources):
@@ -291,6 +293,7 @@ class Tracer:
             )
         return target_gradients(self._first, self.sources.pad([output.source]), output.target)
 
+    @cpu_by_default()
     def feature_maps(self, output: Output) -> FeatureMaps:
         """Return the outputs of all layers of the encoder for the source of an output."""
         encoder, source = self._first.encoder, self.sources.pad([output.source])
@@ -331,6 +334,7 @@ class Tracer:
             LazyTrace(_Parts(self, each, lambda: result, row)) for row, each in enumerate(scored)
         ]
 
+    @cpu_by_default()
     @torch.inference_mode()
     def _score(self, outputs: Sequence[Output], *, attention: bool) -> Forced:
         """Return the probabilities of targets, and the attention of the encoder before that of the
@@ -407,6 +411,7 @@ class _Parts:
         vocabulary = self.tracer.vocabulary(self.output)
         return tuple(_steps(self.compute(), self.row, vocabulary, self.output.target))
 
+    @cpu_by_default()
     def lattice(self) -> BeamLattice | None:
         lattice = self.output.lattice
         return None if lattice is None else _lattice(lattice(), self.tracer.vocabulary(self.output))

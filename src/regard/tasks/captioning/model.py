@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from operator import index
 from pathlib import Path
-from typing import SupportsIndex, overload
+from typing import SupportsIndex, cast, overload
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from regard.config.encoders import ImageEncoderConfig
 from regard.config.models import is_fine_tuned
 from regard.data.batch import END, START
 from regard.data.text.tokenizer import Tokenizer
-from regard.device import device_named
+from regard.device import cpu_by_default, device_named, float32_by_default
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
 from regard.models.vision_backbone import Backbone
@@ -86,6 +86,8 @@ class CaptionModel:
         self._tracer = Tracer(self.sources, tokenizer, self.data.language, model, self.memory)
 
     @classmethod
+    @cpu_by_default()
+    @float32_by_default()
     def load(cls, run: str | Path, *, device: str = "auto") -> CaptionModel:
         """Load a run folder. UserError if it is no run, or a run of another task."""
         place = device_named(device)
@@ -113,7 +115,7 @@ class CaptionModel:
     def model(self) -> Seq2Seq:
         """The model itself, which may be changed: the next call gives the numbers of the changed
         model. From the first access on, each search compares all weights first."""
-        return self._searcher.model
+        return cast(Seq2Seq, self._searcher.model)
 
     @overload  # a str matches both overloads; this one applies
     def caption(  # type: ignore[overload-overlap]
@@ -135,6 +137,7 @@ class CaptionModel:
         num_best: SupportsIndex = 1,
         attention: bool = True,
     ) -> list[GeneratedText]: ...
+    @cpu_by_default()
     def caption(
         self,
         image: str | Path | Iterable[str | Path],
@@ -165,6 +168,7 @@ class CaptionModel:
             results += captions
         return results
 
+    @cpu_by_default()
     def generate(
         self,
         images: Sequence[tuple[str, np.ndarray]],

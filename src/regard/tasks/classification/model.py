@@ -18,7 +18,7 @@ from regard.characters import is_blank_text
 from regard.config import ClassificationDataConfig, Experiment
 from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.data.labels.targets import Labels
-from regard.device import device_named
+from regard.device import cpu_by_default, device_named, float32_by_default
 from regard.models.heads import HeadModel
 from regard.models.weights import load_model
 from regard.runs.folder import RunFolder
@@ -170,6 +170,8 @@ class ClassificationModel:
         self.source_form = source_form_of(inputs.reader, self.data)
 
     @classmethod
+    @cpu_by_default()
+    @float32_by_default()
     def load(cls, run: str | Path, *, device: str = "auto") -> ClassificationModel:
         """Load a run folder. UserError if it is no run, or a run of another task."""
         place = device_named(device)
@@ -207,6 +209,7 @@ class ClassificationModel:
     ) -> Prediction: ...
     @overload
     def classify(self, source: Iterable[str], *, attention: bool = True) -> list[Prediction]: ...
+    @cpu_by_default()
     def classify(
         self, source: str | Iterable[str], *, attention: bool = True
     ) -> Prediction | list[Prediction]:
@@ -302,10 +305,12 @@ class ClassificationModel:
             )
         ]
 
+    @cpu_by_default()
     def _gradient(self, source: EncodedSource) -> AttentionMap:
         """Return the gradient of the prediction with respect to the source."""
         return prediction_gradients(self.model, pad_sources([source]), is_label=bool(self.labels))
 
+    @cpu_by_default()
     def _feature_maps(self, text: str, source: EncodedSource) -> FeatureMaps:
         """Return the outputs of all layers of the encoder for a source."""
         sequence = self.inputs.reader.sequence(text)

@@ -24,7 +24,7 @@ from regard.config import (
 from regard.data.batch import END, START, Tokens
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.text.copying import CopySource
-from regard.device import device_named
+from regard.device import cpu_by_default, device_named, float32_by_default
 from regard.errors import UserError
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
@@ -84,6 +84,8 @@ class TranslationModel:
         self._tracer = Tracer(sources, tokenizers.target, data.target_language, model, self.memory)
 
     @classmethod
+    @cpu_by_default()
+    @float32_by_default()
     def load(cls, run: str | Path, *others: str | Path, device: str = "auto") -> TranslationModel:
         """Load a run folder, or several runs or an ensemble's folder as an ensemble that searches
         as the first run does. Warn of runs that were trained on other data.
@@ -140,6 +142,7 @@ class TranslationModel:
         num_best: SupportsIndex = 1,
         attention: bool = True,
     ) -> list[GeneratedText]: ...
+    @cpu_by_default()
     def translate(
         self,
         text: str | Iterable[str],
@@ -270,6 +273,7 @@ class TranslationModel:
                 "the model has no attention: leave it out"
             )
 
+    @cpu_by_default()
     def score(self, pairs: Iterable[Any], *, attention: bool = True) -> list[GeneratedText]:
         """Compute the log probability of given targets, token by token, with their attention.
         `pairs` are tuples of source and target, dictionaries, or a data frame with these columns.
@@ -371,7 +375,7 @@ class TranslationModel:
         """Return the maximum length of the output for sources of these lengths."""
         if search.max_length is None:
             ratio = search.max_ratio or DEFAULT_RATIO
-            maximum = (ratio * lengths).ceil().clamp(max=MAX_TOKENS).long() + BEYOND_RATIO
+            maximum = (ratio * lengths.double()).ceil().clamp(max=MAX_TOKENS).long() + BEYOND_RATIO
             maximum = maximum.clamp(min=search.min_length)
         else:
             maximum = torch.full_like(lengths, search.max_length)
