@@ -31,18 +31,19 @@ def are_unchanged(part: object) -> bool:
 
 
 def _is_changed(module: nn.Module) -> bool:
+    kind: Any = type(module)
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks
         or module._backward_hooks
         or module._backward_pre_hooks
         or "forward" in module.__dict__
-        or type(module).forward is not _defined_forward(type(module))
+        or kind.forward is not _defined_forward(kind)
     )
 
 
 @cache
-def _defined_forward(kind: type[nn.Module]) -> Any:
+def _defined_forward(kind: Any) -> Any:
     """Return the `forward` of a class at its first use; None if it was replaced before."""
     owner = next(base for base in kind.__mro__ if "forward" in vars(base))
     return kind.forward if is_defined_by(owner, kind.forward) else None

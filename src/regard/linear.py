@@ -178,7 +178,9 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     """Return a copy of a model for inference in this type, faster on a CPU.
 
     With int8, packed weights are int8 numbers, and products quantise their inputs; everything else
-    is computed in float32. ValueError if int8 was chosen without compiled kernels or on a GPU.
+    is computed in float32. An input that differs in its last digit can be rounded to the next
+    integer, so models whose numbers depend on the padding of a batch stay in float32. ValueError if
+    int8 was chosen without compiled kernels or on a GPU.
 
     Submodules that are `Foldable` are replaced. The weights of `Linear` and of
     recurrent stacks are packed. Packed weights support products only, without gradients. Weights of
@@ -190,6 +192,13 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     frozen = copy.deepcopy(model, _hooks(model)).eval().requires_grad_(False)
     _unpack(frozen)
     _fold(frozen)
+    if is_int8 and _varies_in_batches(frozen):
+        log.warning(
+            "int8 is not used: last digits of this model's experts or Transformer layers depend on "
+            "the other texts of a batch, and int8 would enlarge the differences. Weights stay "
+            "float32"
+        )
+        is_int8, dtype = False, torch.float32
     frozen = frozen.to(torch.float32 if is_int8 else dtype)
     for module in frozen.modules():
         if is_exactly(module, Linear):
@@ -198,6 +207,13 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
             for layer, name in module.packable_weights():
                 setattr(layer, name, _packed(getattr(layer, name), is_int8))
     return frozen
+
+
+def _varies_in_batches(model: nn.Module) -> bool:
+    """Whether last digits of the states of a sentence depend on other sentences of its batch.
+    Classes of modules name it (`varies_in_batches`)."""
+    varies: bool | None = getattr(type(model), "varies_in_batches", None)
+    return any(map(_varies_in_batches, model.children())) if varies is None else varies
 
 
 def _check_int8(model: nn.Module) -> None:
@@ -373,6 +389,11 @@ def is_packed(weight: Tensor) -> bool:
     if weight.stride() == (0, 0):
         raise ValueError("a frozen model cannot be exported: export the model itself")
     return False
+
+
+def has_integers(weight: Tensor) -> bool:
+    """Whether a weight is packed as int8 numbers."""
+    return is_packed(weight) and isinstance(cast(PackedWeight, weight).panels, IntegerPanels)
 
 
 def plain_weight(weight: Tensor) -> Tensor:

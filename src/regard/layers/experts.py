@@ -133,6 +133,8 @@ class NoisyTopKGate(nn.Module):
 class Experts(nn.Module):
     """Feed-forward networks of which the gate chooses a few for each position."""
 
+    varies_in_batches = True
+
     def __init__(
         self,
         gate: NoisyTopKGate,

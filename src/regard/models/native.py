@@ -13,10 +13,10 @@ from regard import kernels
 from regard.fast_path import is_cast, is_exactly
 from regard.linear import Foldable, Linear, panels_of
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory, TrainedDecoder
-from regard.models.snapshot import Snapshot
 from regard.names import AttentionKind
 from regard.panels import PackedLayer, PackedMatrix, PanelsStructure, check_array
 from regard.shapes import Float, Int, Tensor
+from regard.snapshot import Snapshot
 
 
 @runtime_checkable
@@ -76,6 +76,8 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
     The first call makes structures of the weights, which copies and pickles do not have. If parts,
     settings or parameters of the reference are replaced, they are made again."""
 
+    varies_in_batches = False
+    """The kernels compute each sentence by itself."""
     _snapshot: Snapshot | None = None
     """State of the reference that the structures belong to; None before the first call."""
 

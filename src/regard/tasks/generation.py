@@ -20,7 +20,6 @@ from regard.errors import UserError
 from regard.linear import freeze, warn_of_slow_bfloat16
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
-from regard.models.snapshot import Snapshot
 from regard.names import SearchPrecision, UnknownRule
 from regard.search import (
     Average,
@@ -34,6 +33,7 @@ from regard.search import (
 )
 from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
+from regard.snapshot import Snapshot
 from regard.tasks.display import describe_result
 from regard.tasks.tracing import LazyTrace, Output, Tracer, by_sentence, bytes_of_attention
 from regard.trace import AttentionMap, Trace, of_kind

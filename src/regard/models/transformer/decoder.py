@@ -178,6 +178,8 @@ class TransformerDecoder(nn.Module):
 
     num_memories = 1
 
+    varies_in_batches = True
+
     def __init__(
         self,
         embedder: Embedder,

@@ -92,6 +92,8 @@ class TransformerEncoder(nn.Module):
     """Stack of encoder layers. `norm` follows the last layer: a layer norm if norms come before
     sublayers, else the identity."""
 
+    varies_in_batches = True
+
     def __init__(
         self,
         embedder: Embedder,

@@ -20,7 +20,7 @@ from regard.fast_path import is_exactly
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Rotary
 from regard.layers.residual import PreNorm
-from regard.linear import is_packed
+from regard.linear import has_integers, is_packed
 from regard.models.contracts import Encoded
 from regard.models.native import NativeModule
 from regard.models.transformer.encoder import TransformerEncoder
@@ -46,7 +46,8 @@ class _Pass(ctypes.Structure):
 
 
 class NativeTransformerEncoder(NativeModule[TransformerEncoder, EncoderWeights]):
-    """Frozen encoder of a Transformer whose layers are computed in C++.
+    """Frozen encoder of a Transformer whose layers are computed in C++. With int8 weights they are
+    too if attention weights are requested, so that the states are the same.
 
     The states are those of the encoder itself if attention weights are requested, with gradients,
     autocast or hooks, in training, and for other types and devices."""
@@ -69,14 +70,16 @@ class NativeTransformerEncoder(NativeModule[TransformerEncoder, EncoderWeights])
         encoder = self.encoder
         plain = (weight for weight in encoder.parameters() if not is_packed(weight))
         like, weights = next(plain, None), None
-        if not need_weights and like is not None:
+        is_native = not need_weights or any(map(has_integers, encoder.parameters()))
+        if like is not None and is_native:
             weights = self._checked_weights(like)
         if weights is None:
             encoded: Encoded = encoder(source, need_weights=need_weights)
             return encoded
         embedded = kernels.dense(encoder.embedder(source.inputs, range(source.inputs.size(1))))
         states = self._states(weights, embedded, source.mask)
-        return Encoded((embedded, *states.unbind()), source.mask)
+        attention = encoder(source, need_weights=True).attention if need_weights else ()
+        return Encoded((embedded, *states.unbind()), source.mask, attention=attention)
 
     def _states(
         self,
