@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import regard
 from regard.config import SearchConfig
@@ -173,3 +174,14 @@ def test_parts_keep_the_order_of_texts(monkeypatch):
     parts = list(model.parts(texts))
     assert len(parts) > 2
     assert [text for part in parts for text in part] == texts
+
+
+@pytest.mark.parametrize("changes", [{}, {"max_ratio": 1.7}, {"max_length": 9}, {"min_length": 30}])
+def test_outputs_are_as_long_as_estimated(changes):
+    for name in ("transformer", "bahdanau"):
+        model = load(name)
+        search = replace(model.experiment.search, **changes)
+        lengths = [0, 1, 2, 7, 10, 29]
+        maxima = model._maximum(torch.tensor(lengths), search).tolist()
+        for maximum, estimate in zip(maxima, model.longest_outputs(lengths, search), strict=True):
+            assert maximum <= estimate <= maximum + 1

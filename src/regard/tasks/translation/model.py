@@ -334,9 +334,16 @@ class TranslationModel:
         ]
 
     def longest_outputs(self, lengths: Sequence[int], search: SearchConfig) -> list[int]:
-        """Return the maximum number of tokens of an output for sources of these lengths."""
-        maxima: list[int] = self._maximum(torch.tensor(lengths, dtype=torch.long), search).tolist()
-        return maxima
+        """Return the maximum number of tokens of an output for sources of these lengths, for
+        estimates: at most 1 more than in a search, and without the cost of tensors."""
+        if search.max_length is None:
+            ratio = search.max_ratio or DEFAULT_RATIO
+            maxima = [min(int(ratio * length), MAX_TOKENS) + 1 + BEYOND_RATIO for length in lengths]
+        else:
+            maxima = [search.max_length] * len(lengths)
+        longest = longest_sequence(self._members)
+        maxima = [max(maximum, search.min_length) for maximum in maxima]
+        return maxima if longest is None else [min(maximum, longest) for maximum in maxima]
 
     def parts(
         self, texts: Sequence[str], search: SearchConfig | None = None, num_best: int = 1
