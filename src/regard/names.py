@@ -65,6 +65,7 @@ Fault = Literal[
     "few columns",
     "many columns",
     "quotes",
+    "not JSON",
     "comment",
     "several labels",
     "no label",

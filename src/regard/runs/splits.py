@@ -33,6 +33,7 @@ UNREADABLE: dict[Fault, str] = {
     "few columns": "--data.delimiter, --data.source-column and --data.target-column",
     "many columns": "--data.delimiter",
     "quotes": "--data.delimiter",
+    "not JSON": "the format of the file",
     "not UTF-8": "--data.encoding",
     "NUL": "--data.encoding",
 }

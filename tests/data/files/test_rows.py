@@ -118,3 +118,11 @@ def test_quotes_are_recognised(tmp_path, line, quotes, pair):
     assert recognise(path, SETTINGS).quotes == quotes
     read, summary = pairs(path)
     assert (len(read), summary, read[3]) == (30, "", pair)
+
+
+def test_a_line_that_is_no_json_object_is_left_out(tmp_path):
+    rows = [f'{{"source": "word {n}", "target": "Wort {n}"}}' for n in range(60)]
+    rows[7], rows[20] = '{"source": "word 7", ', "[1, 2]"
+    read, summary = pairs(write(tmp_path / "a.jsonl", rows))
+    assert len(read) == 58
+    assert "2 without a JSON object (lines 8, 21)" in summary

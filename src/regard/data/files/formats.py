@@ -72,7 +72,7 @@ DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
 PLURALS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "spaces"}
 NEARLY_ALL = 0.9
 """Share of lines with the same number of columns above which a delimiter fits."""
-NOT_READ = ("title", "many columns", "quotes", "comment", "summary", "other table")
+NOT_READ = ("title", "not JSON", "many columns", "quotes", "comment", "summary", "other table")
 """Faults of rows that tell nothing about the table."""
 UNDIVIDED = re.compile(
     r"""(?:(?<=[\t;|,\n])|\A)\x20*"(?!"[\t;|,\n])(?>[^"]*(?:""[^"]*)*)"(?=[\t;|,\n]|\Z)"""

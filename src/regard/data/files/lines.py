@@ -29,6 +29,7 @@ MEANINGS: dict[Fault, str] = {
     "few columns": "with too few columns",
     "many columns": "with more cells than the header or most rows",
     "quotes": "with wrong quotes or line ends",
+    "not JSON": "without a JSON object",
     "several labels": "with several labels",
     "no label": "without a label",
     "title": "above the table",

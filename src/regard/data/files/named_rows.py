@@ -52,6 +52,8 @@ MAX_BEGINNING = 4096
 """Number of bytes in which an array of objects begins."""
 MAX_JSON = 1 << 29
 """Largest number of bytes of a JSON array, which is held in memory."""
+MAX_WRONG = 0.1
+"""Share of lines without an object above which a file is not read."""
 NUM_OBJECTS, NUM_OBJECTS_PER_BLOCK = 1000, 4
 """Numbers of JSON objects whose names are columns: first ones, and those of each block."""
 BETWEEN = r"\}\s*,\s*(?=\{)"
@@ -131,21 +133,30 @@ def _place_of_records(text: str) -> int | None:
 def _json_rows(path: Path) -> Iterator[Row]:
     """Yield the rows of lines with a JSON object each."""
     with open_bytes(path) as file:
-        yield from _rows_of(_json_objects(decoded(file, path), path), path, "jsonl")
+        objects = _json_objects(decoded(file, path), path)
+        first = list(islice(objects, NUM_OBJECTS))
+        wrong = [value for _, value in first if isinstance(value, UserError)]
+        if wrong and len(wrong) > MAX_WRONG * len(first):
+            raise wrong[0]
+        yield from _rows_of(chain(first, objects), path, "jsonl")
 
 
 def _rows_of(
-    objects: Iterator[tuple[Line, dict[str, Any]]], path: Path, kind: TableFormat
+    objects: Iterator[tuple[Line, dict[str, Any] | UserError]], path: Path, kind: TableFormat
 ) -> Iterator[Row]:
     """Yield the rows of objects. The columns are the names of the first `NUM_OBJECTS` objects, and
     of further objects at equal distances in the file."""
     first = list(islice(objects, NUM_OBJECTS))
-    names = dict.fromkeys(name for _, value in first for name in value)
+    good = [(line, value) for line, value in first if not isinstance(value, UserError)]
+    names = dict.fromkeys(name for _, value in good for name in value)
     if len(first) == NUM_OBJECTS and path.is_file():
         names |= dict.fromkeys(_names_beyond(path, kind, frozenset(names)))
     if names:
-        yield Row(tuple(map(cell_text, names)), first[0][0].number)
+        yield Row(tuple(map(cell_text, names)), good[0][0].number)
     for line, value in chain(first, objects):
+        if isinstance(value, UserError):
+            yield Row((line.text,), line.number, "not JSON")
+            continue
         yield Row(tuple(cell_text(value.get(name)) for name in names), line.number, line.fault)
 
 
@@ -170,16 +181,24 @@ def objects_in(text: str, kind: TableFormat) -> Iterator[dict[str, Any]]:
                 yield dict(flat_fields(value))
 
 
-def _json_objects(lines: Iterable[Line], path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
-    """Yield the lines that are not blank with their objects. UserError for anything else."""
+def _json_objects(
+    lines: Iterable[Line], path: Path
+) -> Iterator[tuple[Line, dict[str, Any] | UserError]]:
+    """Yield the lines that are not blank with their objects, or with the error of a line that is no
+    object."""
     for line in lines:
         if not line.text.strip():
             continue
         try:
             value = json.loads(line.text)
         except (ValueError, RecursionError) as error:
-            raise _wrong_json(path, line.number, error) from error
-        yield line, _fields(value, path, line)
+            yield line, _wrong_json(path, line.number, error)
+            continue
+        try:
+            fields: dict[str, Any] | UserError = _fields(value, path, line)
+        except UserError as error:
+            fields = error
+        yield line, fields
 
 
 def _array_objects(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
