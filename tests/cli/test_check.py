@@ -81,3 +81,16 @@ def test_wrong_data_is_one_line(shards, capsys, words, message):
     status, out, err = regard(capsys, "check", *words)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert message in err
+
+
+def test_columns_of_features_are_read_as_in_training(capsys, tmp_path):
+    regard(capsys, "data", "inflection", "--size", "300", "-o", tmp_path / "inflection.tsv")
+    lines = report(capsys, tmp_path / "inflection.tsv", "--feature-columns", "case", "number")
+    assert "case number -> features (--data.feature-columns)" in lines[1]
+    lemmas = [line.split("\t")[0] for line in (tmp_path / "inflection.tsv").open()][1:]
+    assert f"source: {sum(map(len, lemmas))} tokens" in "\n".join(lines)
+    status, _, err = regard(
+        capsys, "check", tmp_path / "inflection.tsv", "--feature-columns", "gender"
+    )
+    assert status == 1
+    assert "has no column 'gender' (--feature-columns)" in err

@@ -58,6 +58,8 @@ class Options:
     """Source column, by name or by number from 1 (default: recognised)."""
     target_column: str | None = None
     """Target column, by name or by number from 1 (default: recognised)."""
+    feature_columns: tuple[str, ...] = ()
+    """Columns of features of the source, by name or by number from 1."""
     encoding: str | None = None
     """Encoding of the file, such as cp1253 (default: recognised)."""
     delimiter: str | None = None
@@ -143,6 +145,7 @@ def _several_files(options: Options) -> DataConfig | None:
         path=path,
         target_path=options.target_path,
         mix=options.mix or None,
+        feature_columns=options.feature_columns or None,
         **{name: getattr(options, name) for name in (*FORMAT, "source_column", "target_column")},
     )
 
@@ -187,6 +190,8 @@ def _experiment(options: Options, several: DataConfig | None) -> tuple[Experimen
     words = [word for flag, value in typed.items() if value for word in (flag, value)]
     if options.header is not None:
         words.append("--data.header" if options.header else "--data.no-header")
+    if options.feature_columns:
+        words += ("--data.feature-columns", *options.feature_columns)
     inspection = inspect_file(name, words)
     if several is not None:
         print(f"{len(_files(several))} files; recognised in the first:")
@@ -197,6 +202,8 @@ def _experiment(options: Options, several: DataConfig | None) -> tuple[Experimen
     data = replace(experiment.data, **form)
     if isinstance(data, CaptionDataConfig):
         data = replace(data, images=options.images)
+    else:
+        data = replace(data, feature_columns=options.feature_columns or None)
     if isinstance(data, DataConfig):
         data = replace(data, dev_path=options.dev, dev_target_path=options.dev_target_path)
         if options.tokenizer is not None:
@@ -216,6 +223,7 @@ def _check_options(options: Options, task: TaskName) -> None:
     names = list[str]() if task == "translate" else [*PAIR_OPTIONS]
     names += ("dev", "test") if task == "caption" else ("images",)
     names += () if task == "classify" else ("decimal_mark",)
+    names += ("feature_columns",) if task == "caption" else ()
     unused = [name for name in names if getattr(options, name) != defaults[name]]
     if unused:
         raise UserError(

@@ -12,7 +12,7 @@ from pathlib import Path
 from regard.characters import with_escapes
 
 FILE_FIELD = re.compile(
-    r"(?:--)?\bdata\.((?:no-)?header|(?:source|target)[-_]column|encoding|delimiter|sheet)\b(?!\.\w)"
+    r"(?:--)?\bdata\.((?:no-)?header|(?:source|target)[-_]column|feature[-_]columns|encoding|delimiter|sheet)\b(?!\.\w)"
 )
 """Field about the format and the columns of a file, in a message."""
 

@@ -14,6 +14,7 @@ import numpy as np
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import numbers_of
 from regard.data.splits import canonical_text
+from regard.data.text.features import split_source
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.text.tokenizer_settings import SUBWORDS, TokenizerSettings
 
@@ -183,7 +184,8 @@ class _Side:
         self._dev = None if dev is None else _flat(tokenizer.encode_batch(self._of(dev)))
 
     def _of(self, corpus: Corpus) -> list[str]:
-        return [getattr(pair, self.name) for pair in corpus.pairs]
+        """Return the texts of this side, without features."""
+        return [split_source(getattr(pair, self.name))[0] for pair in corpus.pairs]
 
     def report(self) -> SideReport:
         lengths = np.percentile(self.lengths, PERCENTILES, method="nearest")
