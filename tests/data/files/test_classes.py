@@ -102,7 +102,8 @@ def experiments_of(tmp_path, rows, head, settings=None):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             experiment, _ = experiment_of(each, None, settings or {})
-        yield experiment, [str(warning.message) for warning in caught]
+        texts = [str(warning.message) for warning in caught]
+        yield experiment, [text for text in texts if "the first row (" not in text]
 
 
 @pytest.mark.parametrize("name", CASES)

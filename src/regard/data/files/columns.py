@@ -182,14 +182,23 @@ class Table:
         return sum(map(len, set(self.cells[column])))
 
     def has_classes(self, column: int) -> bool:
+        """Return whether a column has labels by its type or by its name."""
+        return self._with_classes[column]
+
+    @cached_property
+    def _with_classes(self) -> list[bool]:
+        return list(map(self._has_classes, range(len(self.cells))))
+
+    def _has_classes(self, column: int) -> bool:
         """Return whether a column has the type of categories, or a usual name of labels and values
         that occur again. A column with such a name may be constant or mostly blank."""
         name, cells = self.name(column), self._filled(column)
         is_named = has_name_of(name, CLASS_NAMES) or (
             has_name_of(name, FEELING_NAMES) and not all(map(is_number, cells))
         )
-        is_repeated = bool(cells) and MIN_REPEATED * len(set(cells)) <= len(cells)
-        if not is_repeated or not (is_named or column in self.categories):
+        if not is_named and column not in self.categories:
+            return False
+        if not cells or MIN_REPEATED * len(set(cells)) > len(cells):
             return False
         is_whole = are_whole(cells)
         are_words = median(len(cell.split()) for cell in cells) <= MAX_LABEL_WORDS
@@ -197,7 +206,11 @@ class Table:
 
     def _filled(self, column: int) -> list[str]:
         """Return the cells of a column without blank ones and marks of missing values."""
-        return [cell for cell in self.cells[column] if not is_missing(cell)]
+        return self._all_filled[column]
+
+    @cached_property
+    def _all_filled(self) -> list[list[str]]:
+        return [[cell for cell in cells if not is_missing(cell)] for cells in self.cells]
 
     def may_be_classes(self, column: int) -> bool:
         """Return whether a column has whole numbers from 0 or 1 without gaps, each in several rows,
