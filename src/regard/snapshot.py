@@ -49,20 +49,20 @@ class Snapshot:
         return bool(_has_any_global_hook())
 
     def is_current(self) -> bool:
-        """Whether the model is as it was."""
+        """Whether the model is as it was; without `contents` its classes are not compared."""
         return (
-            self.has_current_classes()
+            (self._copies is None or self.has_current_classes())
             and _are_same(self._present_values(), self._values)
             and list(map(_place, self._weights)) == self._places
             and (self._copies is None or all(map(_are_equal, self._weights, self._copies)))
         )
 
     def has_current_classes(self) -> bool:
-        """Whether the classes of the modules have the methods that they had."""
+        """Whether the classes of the modules have the `forward` that they had."""
         return _are_same(self._present_methods(), self._methods)
 
     def _present_methods(self) -> list[Any]:
-        return list(chain.from_iterable(vars(kind).values() for kind in self._classes))
+        return [kind.forward for kind in self._classes]
 
     def _present_values(self) -> list[Any]:
         return list(chain.from_iterable(map(dict.values, self._tables)))
