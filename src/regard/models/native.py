@@ -78,6 +78,8 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
 
     varies_in_batches = False
     """The kernels compute each sentence by itself."""
+    is_private = False
+    """Whether no other code has this module, so that its parts are compared by nobody."""
     _snapshot: Snapshot | None = None
     """State of the reference that the structures belong to; None before the first call."""
 
@@ -119,7 +121,7 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
         parameters that were replaced have an effect from this call on."""
         if not self._suits(like):
             return None
-        if self._snapshot is None or not self._snapshot.is_current():
+        if self._snapshot is None or not (self.is_private or self._snapshot.is_current()):
             self._weights, self._snapshot = None, Snapshot(self.reference)
         if not self._snapshot.is_plain or self._snapshot.calls_hooks:
             return None

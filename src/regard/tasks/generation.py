@@ -19,6 +19,7 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.linear import freeze, warn_of_slow_bfloat16
 from regard.models.ensemble import Ensemble
+from regard.models.native import NativeModule
 from regard.models.seq2seq import Seq2Seq
 from regard.names import SearchPrecision, UnknownRule
 from regard.search import (
@@ -220,6 +221,9 @@ class Searcher:
                 frozen = freeze(model, getattr(torch, precision))
             except ValueError as error:
                 raise UserError(f"search.precision: {error}") from error
+            for module in frozen.modules():
+                if isinstance(module, NativeModule):
+                    module.is_private = True
             self._frozen[precision, device] = frozen
         return self._frozen[precision, device]
 
