@@ -220,6 +220,7 @@ SETS = {
                 *("data/files/test_lines", "data/files/test_headers", "data/text/test_parallel"),
                 *(
                     "data/files/test_other_rows",
+                    "data/files/test_rows",
                     "data/files/test_decimals",
                     "data/labels/test_numeric",
                 ),

@@ -31,7 +31,7 @@ from regard.errors import UserError
 from regard.metrics.alignment import read_pharaoh
 from regard.models.weights import read_tensors
 from regard.runs.folder import RunFolder
-from tests.data.files.test_workbooks import CELLS, workbook
+from tests.data.files.test_workbooks import cells_of, workbook
 
 FORMATS = ("PNG", "JPEG", "GIF", "TIFF", "BMP", "PPM", "WEBP", "ICO", "TGA", "PCX", "SGI", "DDS")
 
@@ -221,7 +221,7 @@ PARSERS: dict[str, Parser] = {
     "sheets": Parser(
         _in_workbook,
         lambda: iter(
-            [CELLS.format(2, "a", "b").encode(), b'<row r="3"><c r="A3"><v>1</v></c></row>']
+            [cells_of(("a", "b"), 2).encode(), b'<row r="3"><c r="A3"><v>1</v></c></row>']
         ),
         "pairs.xlsx",
         (

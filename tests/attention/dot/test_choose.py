@@ -17,6 +17,7 @@ from regard.attention import (
     Softmax,
     Sparsemax,
 )
+from regard.attention import scores as formulas
 from regard.attention.dot import native as native_dots
 from regard.attention.dot.choose import dot_scale
 
@@ -40,7 +41,7 @@ def test_without_requested_weights_no_scores_are_computed(monkeypatch: pytest.Mo
     def refuse(*arguments: object) -> None:
         raise RuntimeError("scores were formed")
 
-    monkeypatch.setattr(Dot, "forward", refuse)
+    monkeypatch.setattr(formulas, "_dots", refuse)
     queries, keys, values = torch.ones(2, 3), torch.ones(5, 3), torch.ones(5, 7)
     attention(queries, keys, values)
     with pytest.raises(RuntimeError, match="scores were formed"):

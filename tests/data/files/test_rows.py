@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.data.files.formats import recognise
+from regard.data.files.lines import LeftOut, LineProblem
 from regard.data.files.tables import Quotes, TableSettings, num_columns
 from regard.data.images.annotations import read_captions
 from regard.data.labels.readers import read_labelled
@@ -126,3 +127,34 @@ def test_a_line_that_is_no_json_object_is_left_out(tmp_path):
     read, summary = pairs(write(tmp_path / "a.jsonl", rows))
     assert len(read) == 58
     assert "2 without a JSON object (lines 8, 21)" in summary
+
+
+FAULTS = {
+    "many columns": ("a.csv", [*["a,b"] * 40, "a,b,c"]),
+    "quotes": ("a.csv", ["text,other", *['"a, b",c'] * 40, '"a, b" c,d']),
+    "not JSON": ("a.jsonl", ['{"source": "a", "target": "b"}'] * 40 + ["{"]),
+    "several labels": (
+        "a.txt",
+        [*["__label__a b", "__label__c d"] * 40, "__label__a __label__c b"],
+    ),
+    "no label": ("a.txt", [*["__label__a b", "__label__c d"] * 40, "b c d"]),
+    "UTF-8": ("a.tsv", [*[b"S\xe4tze mit \xdc\tb"] * 40, "Straße\tb".encode()]),
+    "not UTF-8": ("a.tsv", [*["Straße\tb".encode()] * 40, b"S\xe4tze\tb"]),
+}
+
+
+@pytest.mark.parametrize(("fault", "content"), FAULTS.items(), ids=FAULTS)
+def test_each_fault_of_a_line_is_counted(tmp_path, fault, content):
+    name, lines = content
+    text = b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines)
+    (tmp_path / name).write_bytes(text + b"\n")
+    read = read_labelled if fault in ("several labels", "no label") else read_pairs
+    assert read(tmp_path / name, settings=SETTINGS).left_out.counts() == {fault: 1}
+
+
+def test_a_line_of_another_encoding_is_counted():
+    left_out = LeftOut()
+    left_out.add(LineProblem("a.csv", 7, "other encoding", ""))
+    assert left_out.summary() == (
+        "read 1 line of a.csv as cp1252, because it is not UTF-8 (line 7)",
+    )

@@ -22,7 +22,8 @@ XLSX_CELL = '<c r="{}{}" t="inlineStr"><is><t>{}</t></is></c>'
 NAMESPACE = "http://schemas.openxmlformats.org"
 
 
-def _cells(row: Sequence[str], line: int) -> str:
+def cells_of(row: Sequence[str], line: int) -> str:
+    """Return the cells of a row of a sheet."""
     cells = zip("ABCDEF", row, strict=False)
     return "".join(XLSX_CELL.format(name, line, cell) for name, cell in cells)
 
@@ -72,7 +73,7 @@ def workbook(*sheets: Sequence[Sequence[str]], num_hidden: int = 0, last: str = 
         )
         for n, rows in names:
             cells = "".join(
-                f'<row r="{line}">{_cells(row, line)}</row>'
+                f'<row r="{line}">{cells_of(row, line)}</row>'
                 for line, row in enumerate(rows, start=1)
             )
             archive.writestr(

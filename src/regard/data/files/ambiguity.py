@@ -11,7 +11,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from regard.data.files.associations import predictability
 from regard.data.files.columns import FEW_ROWS, Table
@@ -36,15 +35,16 @@ MIN_ROWS_PER_VALUE = 3
 class Ambiguity:
     """Columns among which the user has to choose."""
 
-    side: Literal["target", "features"]
     columns: tuple[int, ...]
     """Columns, from 0."""
     reason: str
+    are_features: bool = False
+    """Whether the columns are features of the source, in place of targets."""
 
     def describe(self, name_of: Callable[[int], str]) -> str:
         """Return a sentence with the option that decides, from the names of columns."""
         names = list(map(name_of, self.columns))
-        if self.side == "features":
+        if self.are_features:
             noun = "column" if len(names) == 1 else "columns"
             verb = "decides" if len(names) == 1 else "decide"
             return (
@@ -82,7 +82,7 @@ def find_deciding_columns(table: Table, source: int, target: int) -> Ambiguity |
     if not chosen or not _decide(table, chosen[0], rows, source, target):
         return None
     reason = f"sources have several targets ({len(rows):,} of {table.num_rows:,} rows)"
-    return Ambiguity("features", chosen[0], reason)
+    return Ambiguity(chosen[0], reason, are_features=True)
 
 
 def _may_decide(table: Table, column: int, rows: Sequence[int], source: int, target: int) -> bool:

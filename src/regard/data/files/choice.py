@@ -119,7 +119,7 @@ def best_target(table: Table, source: int, candidates: Sequence[int]) -> TargetC
     ambiguity = _of_each_label(table, pool)
     different = [column for column in labels if column == target or _differ(table, column, target)]
     if ambiguity is None and len(different) > 1:
-        ambiguity = Ambiguity("target", tuple(different), "suit alike as labels")
+        ambiguity = Ambiguity(tuple(different), "suit alike as labels")
     doubt = ""
     if not is_predicted and (len(close) > 1 or not has_one_text):
         doubt = "the words of the source do not predict the target"
@@ -145,7 +145,7 @@ def _of_each_label(table: Table, columns: Sequence[int]) -> Ambiguity | None:
     for values, group in groups.items():
         if len(values) == 2 and len(group) >= MIN_INDICATORS:
             reason = f"all have the values {' and '.join(sorted(values))}"
-            return Ambiguity("target", tuple(group), reason)
+            return Ambiguity(tuple(group), reason)
     return None
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
-Marks = Literal["@@", "▁"]
+CONTINUATION, WORD = "@@", "▁"
+"""Mark at the end of a piece that is continued, and at the beginning of a word."""
 CONTINUED = re.compile(r"(?<=\S)@@(?: |$)")
 """End of a piece that the next one continues."""
 SHARE = 0.05
@@ -17,25 +17,25 @@ NEARLY_ALL = 0.9
 """Share of texts that begin with the mark of a word."""
 
 
-def marks_of(texts: Sequence[str]) -> Marks | None:
+def marks_of(texts: Sequence[str]) -> str | None:
     """Return the marks by which texts were split into subwords; None for other texts."""
     if not texts:
         return None
     if sum(CONTINUED.search(text) is not None for text in texts) >= SHARE * len(texts):
-        return "@@"
-    num_words = sum(text.startswith("▁") for text in texts)
+        return CONTINUATION
+    num_words = sum(text.startswith(WORD) for text in texts)
     num_pieces = sum(" " in text.strip() for text in texts)
     are_pieces = num_words >= NEARLY_ALL * len(texts) and num_pieces >= SHARE * len(texts)
-    return "▁" if are_pieces else None
+    return WORD if are_pieces else None
 
 
-def joined(text: str, marks: Marks | None) -> str:
+def joined(text: str, marks: str | None) -> str:
     """Return a text whose pieces are joined to words."""
-    if marks == "@@":
+    if marks == CONTINUATION:
         return CONTINUED.sub("", text)
-    return text.replace(" ", "").replace("▁", " ").strip() if marks == "▁" else text
+    return text.replace(" ", "").replace(WORD, " ").strip() if marks == WORD else text
 
 
-def all_joined(texts: Iterable[str], marks: Marks | None) -> list[str]:
+def all_joined(texts: Iterable[str], marks: str | None) -> list[str]:
     """Return texts whose pieces are joined to words."""
     return [joined(text, marks) for text in texts]
