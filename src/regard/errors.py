@@ -1,9 +1,10 @@
-"""The exception for wrong input, and the command that messages on missing packages name."""
+"""Exceptions for wrong input, and parts of messages: numbers, lists and commands."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 
 NO_MEMORY = (
     "DefaultCPUAllocator",
@@ -21,6 +22,18 @@ class UserError(Exception):
 
     STATUS = 1
     """Exit status of the command line."""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, whose plural ends with an s."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return the first texts for a message, and the number of the others."""
+    end = separator.strip(", ")
+    more = f"{end} and {len(texts) - most:,} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
 
 
 def install_command(*packages: str) -> str:

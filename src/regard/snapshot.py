@@ -80,7 +80,7 @@ def _tables(module: nn.Module) -> Iterator[dict[str, Any]]:
             yield vars(value)
 
 
-def _classes(kind: type) -> Iterator[type]:
+def _classes(kind: type) -> Iterator[type[nn.Module]]:
     """Return a class and its bases below `nn.Module`."""
     return (base for base in kind.__mro__ if issubclass(base, nn.Module) and base is not nn.Module)
 

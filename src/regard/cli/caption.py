@@ -21,7 +21,7 @@ from regard.cli.typed import is_text
 from regard.config import SearchConfig
 from regard.config.checks import BeamSize
 from regard.data.files.columns import IMAGE
-from regard.errors import UserError
+from regard.errors import UserError, listed
 from regard.files import shorten_name
 from regard.memory_policy import pause_collection
 
@@ -196,14 +196,8 @@ class CaptionFaults:
             warn(message)
         if number := len(self.of_folders):
             noun = "1 image" if number == 1 else f"{number} images"
-            warn(f"left out {noun}: {_some(self.of_folders, '; ')}")
-        warn_of_cut(len(self.cut), _some(list(dict.fromkeys(map(shorten_name, self.cut))), ", "))
-
-
-def _some(texts: Sequence[str], separator: str) -> str:
-    """Return the first few texts, and the number of the others."""
-    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
-    return separator.join(texts[:SHOWN]) + more
+            warn(f"left out {noun}: {listed(self.of_folders, SHOWN, '; ')}")
+        warn_of_cut(len(self.cut), listed(list(dict.fromkeys(map(shorten_name, self.cut))), SHOWN))
 
 
 def _read(

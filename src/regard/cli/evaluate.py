@@ -13,12 +13,12 @@ import tyro
 from regard.cli import show
 from regard.cli.lines import MOSTLY
 from regard.cli.options import Device, Runs
-from regard.cli.output import counted, say, warn
+from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView
 from regard.cli.searching import SearchFields, parse
 from regard.config import Data, SearchConfig
 from regard.config.checks import CountOrZero
-from regard.errors import UserError
+from regard.errors import UserError, counted
 from regard.memory_policy import pause_collection
 from regard.names import FILE_OPTIONS
 from regard.record import digest_of_file

@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
-from regard.cli.output import counted, warn
-from regard.errors import UserError
+from regard.cli.output import warn
+from regard.errors import UserError, counted
 from regard.files import check_input, exists, resolved, shorten_name, whole
 
 if TYPE_CHECKING:

@@ -32,11 +32,6 @@ def warn(text: str) -> None:
     print(with_escapes(text), file=sys.stderr)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, whose plural ends with an s."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def drop_output() -> None:
     """Drop all output that is still buffered: Python would try to write it when it exits."""
     with suppress(OSError, ValueError), Path(os.devnull).open("w") as nothing:

@@ -19,7 +19,8 @@ from rich.progress import (
 )
 
 from regard.characters import with_escapes
-from regard.cli.output import counted, say, warn
+from regard.cli.output import say, warn
+from regard.errors import counted
 
 if TYPE_CHECKING:
     from regard.training.log import AverageLine, DevLine, EndLine, TrainLine, Validation

@@ -11,6 +11,7 @@ from regard.cli.lines import UnknownWords, warn_of_problems
 from regard.cli.output import warn
 from regard.cli.table_rows import RowFaults
 from regard.data.files.lines import LineProblem, numbers_of
+from regard.errors import listed
 from regard.files import shorten_name
 
 if TYPE_CHECKING:
@@ -58,12 +59,10 @@ class FormFaults:
         if rest:
             warn(f"{_have(sorted(rest))} other numbers of features; {outcome}")
         if self.unknown.lines:
-            known = list(form.known_values)
-            more = f" and {len(known) - VALUES_SHOWN} more" if len(known) > VALUES_SHOWN else ""
             warn(
                 f"{_have(self.unknown.lines)} values of features that are not in the vocabulary: "
                 f"{', '.join(map(shorten_name, self.unknown.words))}; "
-                f"known: {', '.join(known[:VALUES_SHOWN])}{more}"
+                f"known: {listed(list(form.known_values), VALUES_SHOWN)}"
             )
 
     def clear(self) -> None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from regard import recipes
 from regard.cli import train
 from regard.cli.experiments import data_after_recipe
-from regard.cli.output import counted, say, warn
+from regard.cli.output import say, warn
 from regard.cli.progress import PreparationView
 from regard.cli.tables import format_table
 from regard.config import Data, Experiment, resolve
-from regard.errors import UsageError, UserError, install_command
+from regard.errors import UsageError, UserError, counted, install_command
 from regard.interruption import TerminatedError
 from regard.runs.table_settings import run_name
 

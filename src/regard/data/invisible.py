@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from regard.characters import has_invisible, invisible_in, name_of
 from regard.data.files.lines import LineNumbers
+from regard.errors import listed
 
 SHOWN = 5
 """Number of characters that a message names."""
@@ -68,10 +69,9 @@ class InvisibleCharacters:
 
     def _sentence(self, path: str) -> str:
         counts = sorted(self.counts[path].items(), key=lambda item: (-item[1], item[0]))
-        shown = ", ".join(f"{name_of(name)} in {count:,}" for name, count in counts[:SHOWN])
-        more = f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
+        shown = listed([f"{name_of(name)} in {count:,}" for name, count in counts], SHOWN)
         lines, total = self.lines[path], self.num_pairs[path]
         return (
             f"invisible characters in {lines.count:,} of {total:,} pairs of {path} ({lines}): "
-            f"{shown}{more}; models read them: remove them unless they are meant"
+            f"{shown}; models read them: remove them unless they are meant"
         )

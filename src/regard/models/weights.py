@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from regard.errors import UserError
+from regard.errors import UserError, listed
 from regard.files import UnwritableError, check_readable, whole
 from regard.linear import meta_device
 from regard.record import Record
@@ -131,11 +131,8 @@ def check_fit(expected: Mapping[str, Tensor], weights: Mapping[str, Tensor], pat
         elif expected[name].is_floating_point() != weights[name].is_floating_point():
             problems.append(f"{name} is {_dtype(weights[name])}, expected {_dtype(expected[name])}")
     if problems:
-        more = len(problems) - SHOWN
-        raise UserError(
-            f"{path} holds the weights of another model: {'; '.join(problems[:SHOWN])}"
-            + (f"; and {more} more" if more > 0 else "")
-        )
+        shown = listed(problems, SHOWN, "; ")
+        raise UserError(f"{path} holds the weights of another model: {shown}")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:

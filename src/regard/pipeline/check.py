@@ -12,6 +12,7 @@ from regard.characters import with_escapes
 from regard.config import ClassificationDataConfig, Data, Experiment, resolve
 from regard.config.data import names_files
 from regard.data.examples import Pair
+from regard.errors import listed
 from regard.runs import splits
 from regard.runs.progress import OnProgress
 from regard.tasks.all_tasks import task_of
@@ -92,10 +93,8 @@ def _targets(data: Data, pairs: Sequence[Pair]) -> Iterator[str]:
         yield _lengths(pairs, "source")
     if data.target == "label":
         labels = Counter(pair.target for pair in pairs).most_common()
-        names = (f"{with_escapes(label[:40])} {count:,}" for label, count in labels[:SHOWN])
-        shown = ", ".join(names)
-        more = f" and {len(labels) - SHOWN:,} more" if len(labels) > SHOWN else ""
-        yield f"examples of each label: {shown}{more}"
+        names = [f"{with_escapes(label[:40])} {count:,}" for label, count in labels]
+        yield f"examples of each label: {listed(names, SHOWN)}"
     else:
         numbers = [float(pair.target.split()[0]) for pair in pairs]
         yield (

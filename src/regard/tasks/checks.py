@@ -18,7 +18,7 @@ from regard.data.several_labels import find_several_labels
 from regard.data.text.features import FeatureTokenizer, split_source
 from regard.data.text.subword_marks import marks_of
 from regard.data.text.tokenizer import Tokenizer
-from regard.errors import UserError
+from regard.errors import UserError, listed
 from regard.metrics.text import gleu_words
 from regard.names import Severity
 from regard.tasks.initialisation import SHOWN, Initialisation, differing_options
@@ -202,16 +202,15 @@ def _similar_labels(counts: Counter[str]) -> tuple[Finding, ...]:
     similar = [labels for labels in groups.values() if len(labels) > 1]
     if not similar:
         return ()
-    shown = "; ".join(
+    shown = [
         ", ".join(f"{quoted(label, 20)} ({counts[label]:,})" for label in labels[:SHOWN_LABELS])
-        for labels in similar[:SHOWN_LABELS]
-    )
-    more = f"; and {len(similar) - SHOWN_LABELS} more" if len(similar) > SHOWN_LABELS else ""
+        for labels in similar
+    ]
     return (
         Finding(
             "warn",
             "labels that differ only in case, white space or invisible characters are different "
-            f"labels: {shown}{more}; write them alike if they mean the same",
+            f"labels: {listed(shown, SHOWN_LABELS, '; ')}; write them alike if they mean the same",
         ),
     )
 
@@ -246,9 +245,8 @@ def reward_findings(
         return ()
     run = initialisation.run
     options = differing_options(run, model)
-    more = f" and {len(options) - SHOWN} more" if len(options) > SHOWN else ""
     remedy = (
-        f"repeat the model options of that run: {' '.join(options[:SHOWN])}{more}"
+        f"repeat the model options of that run: {listed(options, SHOWN, ' ')}"
         if options
         else "--init-from a run of this model"
     )

@@ -19,7 +19,7 @@ from regard import recipes
 from regard.config import ModelConfig
 from regard.config.checks import option_of
 from regard.data.special_tokens import SPECIAL
-from regard.errors import UserError
+from regard.errors import UserError, listed
 from regard.names import Side, VocabularySide
 from regard.runs.folder import RunFolder
 from regard.tasks.tokenizers import AnyTokenizer
@@ -75,13 +75,11 @@ class Initialisation:
         counts = [
             f"{shared.known:,} of {shared.size:,} {shared.side} words" for shared in self.words
         ]
-        names = ", ".join(self.new[:SHOWN]) or "none"
-        more = len(self.new) - SHOWN
         return "; ".join(
             [
                 f"initialised from {self.run}: {self.share_copied}",
                 *counts,
-                f"newly initialised: {names}" + (f" and {more} more" if more > 0 else ""),
+                f"newly initialised: {listed(self.new, SHOWN) or 'none'}",
             ]
         )
 

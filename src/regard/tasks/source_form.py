@@ -3,7 +3,6 @@ values of features, and marks of subwords."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,16 +10,10 @@ from functools import cached_property
 from regard.characters import composed, is_blank_text
 from regard.data.text.features import SEPARATOR, FeatureTokenizer, split_source
 from regard.data.text.segmentation import plain
+from regard.data.text.subword_marks import SUBWORD_MARKS
 from regard.data.text.tokenizer import Tokenizer
-from regard.errors import UserError
+from regard.errors import UserError, counted
 
-SUBWORD_MARKS = {
-    "@@": re.compile(r"\w@@(?=\s|$)"),
-    "▁": re.compile(r"(?:^|\s)▁\w"),
-    "##": re.compile(r"\w\s##\w"),
-    "￭": re.compile(r"￭\w|\w￭"),
-}
-"""Marks of other programs for pieces of words, such as lam@@ p, and their places in a text."""
 WITH_TAB = (
     "a tab, but each line is one source: give a file of sources alone, such as the output of "
     "`cut -f 1`"
@@ -90,10 +83,10 @@ class SourceForm:
         return dict.fromkeys(map(composed, values))
 
     def _wrong_number(self, number: int) -> str:
-        noun = "feature" if number == 1 else "features"
         columns = "column" if len(self.columns) == 1 else "columns"
+        names = f"{columns} {', '.join(self.columns)}"
         return (
-            f"{number} {noun}, expected {len(self.columns)}: {columns} {', '.join(self.columns)} "
+            f"{counted(number, 'feature')}, expected {len(self.columns)}: {names} "
             "(a line is TEXT TAB FEATURES, with a tab between columns)"
         )
 

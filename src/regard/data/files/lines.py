@@ -17,7 +17,7 @@ from itertools import chain, starmap
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from regard.errors import UserError
+from regard.errors import UserError, counted
 from regard.files import open_bytes
 from regard.names import Fault
 
@@ -440,15 +440,14 @@ def _sentences(path: str, kinds: dict[Fault, LineNumbers]) -> Iterator[str]:
     ]
     count = sum(lines.count for kind, lines in kinds.items() if kind in MEANINGS)
     if count:
-        noun = "line" if count == 1 else "lines"
         remedies = [remedy for kind, remedy in REMEDIES.items() if kind in kinds]
-        yield f"left out {count} {noun} of {path}: {'; '.join([', '.join(reasons), *remedies])}"
+        shown = "; ".join([", ".join(reasons), *remedies])
+        yield f"left out {counted(count, 'line')} of {path}: {shown}"
     if marks := kinds.get("byte-order mark"):
         yield marks_removed(path, marks)
     for kind, note in NOTES.items():
         if changed := kinds.get(kind):
-            number = "1 line" if changed.count == 1 else f"{changed.count} lines"
-            yield note.format(number, path, changed)
+            yield note.format(counted(changed.count, "line"), path, changed)
 
 
 def marks_removed(path: str | Path, lines: LineNumbers) -> str:

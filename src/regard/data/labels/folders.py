@@ -20,7 +20,7 @@ from regard.data.files.lines import (
     is_utf8,
     legacy_text,
 )
-from regard.errors import UserError
+from regard.errors import UserError, counted, listed
 from regard.files import read_bytes
 
 OnProgress = Callable[[str, int, int | None], None]
@@ -71,10 +71,9 @@ def read_folders(path: Path, on_progress: OnProgress | None = None) -> Corpus:
     remarks = _remarks(path, others, legacy)
     if not errors:
         return Corpus.of(texts, remarks)
-    noun = "file" if len(errors) == 1 else "files"
-    remark = f"left out {len(errors)} {noun} of {path}: {errors[0]}"
-    more = f"; and {len(errors) - 1} more" if len(errors) > 1 else ""
-    return Corpus.of(texts, (f"{remark}{more}", *remarks))
+    shown = listed(list(map(str, errors)), 1, "; ")
+    remark = f"left out {counted(len(errors), 'file')} of {path}: {shown}"
+    return Corpus.of(texts, (remark, *remarks))
 
 
 def _legacy_encoding(files: Sequence[Path]) -> str:
@@ -96,12 +95,9 @@ def _remarks(path: Path, others: Sequence[Path], encoding: str) -> tuple[str, ..
     """Return a sentence about files that are not UTF-8, if there are any."""
     if not others:
         return ()
-    names = ", ".join(str(file.relative_to(path)) for file in others[:LINES_SHOWN])
-    more = f" and {len(others) - LINES_SHOWN} more" if len(others) > LINES_SHOWN else ""
-    noun, verb = ("file", "is") if len(others) == 1 else ("files", "are")
-    return (
-        f"read {len(others)} {noun} of {path} as {encoding}, which {verb} not UTF-8: {names}{more}",
-    )
+    names = listed([str(file.relative_to(path)) for file in others], LINES_SHOWN)
+    files, verb = counted(len(others), "file"), "is" if len(others) == 1 else "are"
+    return (f"read {files} of {path} as {encoding}, which {verb} not UTF-8: {names}",)
 
 
 def check_no_system(path: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from regard.characters import composed, quoted, with_escapes
 from regard.data.examples import Pair
-from regard.errors import UserError
+from regard.errors import UserError, listed
 from regard.shapes import Float, Tensor
 
 LARGEST = 1e37
@@ -47,8 +47,7 @@ class Labels:
     def encode(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Return the numbers of the labels. UserError for an unknown label, with its line."""
         for pair in self.unseen(pairs):
-            names = [with_escapes(name[:40]) for name in self.names[:10]]
-            shown = ", ".join(names) + (" …" if len(self.names) > 10 else "")
+            shown = listed([with_escapes(name[:40]) for name in self.names], 10)
             raise UserError(
                 f"{pair.place}: the label {quoted(pair.target, 40)} is not in the training data: "
                 f"expected one of {shown}"
@@ -124,11 +123,10 @@ def describe_unseen(unseen: Sequence[Pair], num_pairs: int, outcome: str) -> tup
     if not unseen:
         return ()
     labels = list(dict.fromkeys(pair.target for pair in unseen))
-    shown = ", ".join(with_escapes(label[:40]) for label in labels[:MAX_SHOWN])
-    more = f" and {len(labels) - MAX_SHOWN:,} more" if len(labels) > MAX_SHOWN else ""
+    shown = listed([with_escapes(label[:40]) for label in labels], MAX_SHOWN)
     return (
         f"{len(unseen):,} of {num_pairs:,} {outcome}, because no training example has their label: "
-        f"{shown}{more}",
+        f"{shown}",
     )
 
 

@@ -9,6 +9,13 @@ from collections.abc import Iterable, Sequence
 
 CONTINUATION, WORD = "@@", "▁"
 """Mark at the end of a piece that is continued, and at the beginning of a word."""
+SUBWORD_MARKS = {
+    CONTINUATION: re.compile(r"\w@@(?=\s|$)"),
+    WORD: re.compile(r"(?:^|\s)▁\w"),
+    "##": re.compile(r"\w\s##\w"),
+    "￭": re.compile(r"￭\w|\w￭"),
+}
+"""Marks of programs that split words, and their places in a text."""
 CONTINUED = re.compile(r"(?<=\S)@@(?: |$)")
 """End of a piece that the next one continues."""
 SHARE = 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -146,9 +146,7 @@ class Classify:
 
     def lengths(self, items: Sequence[str]) -> list[int]:
         self.model.source_form.check("", items)
-        filled = [text for text in items if not is_blank_text(text)]
-        lengths = iter(map(len, self.model.inputs.reader.encode(filled)))
-        return [0 if is_blank_text(text) else next(lengths) for text in items]
+        return _lengths(items, self.model.inputs.reader.encode)
 
     def needs(self, lengths: Sequence[int], settings: Settings) -> list[Need]:
         labels = BYTES_OF_LABEL * len(self.model.labels)
@@ -259,8 +257,12 @@ def operations_of(model: Model, max_numbers: int) -> Mapping[str, Operation]:
 
 def _source_lengths(model: TranslationModel, texts: Sequence[str]) -> list[int]:
     model.source_form.check("", texts)
-    filled = [text for text in texts if not is_blank_text(text)]
-    lengths = iter(map(len, model.tokenizers.source.encode_batch(filled)))
+    return _lengths(texts, model.tokenizers.source.encode_batch)
+
+
+def _lengths(texts: Sequence[str], encode: Callable[[list[str]], Iterable[Sized]]) -> list[int]:
+    """Return the number of tokens of each text; 0 for a blank text."""
+    lengths = map(len, encode([text for text in texts if not is_blank_text(text)]))
     return [0 if is_blank_text(text) else next(lengths) for text in texts]
 
 

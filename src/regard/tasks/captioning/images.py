@@ -30,7 +30,7 @@ from regard.data.images.images import (
     read_image,
     read_proportional,
 )
-from regard.errors import UserError
+from regard.errors import UserError, counted, listed
 from regard.files import UnwritableError, check_name, shorten_name
 from regard.models.vision_backbone import Backbone
 from regard.runs.cache import DataCache, cache_folder
@@ -214,6 +214,4 @@ def _unread(broken: Sequence[str], folder: Path | None) -> tuple[str, ...]:
         where = f" of {folder}"
     else:
         where = ""
-    more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
-    number = "1 image" if len(broken) == 1 else f"{len(broken)} images"
-    return (f"left out {number}{where}: {'; '.join(broken[:SHOWN])}{more}",)
+    return (f"left out {counted(len(broken), 'image')}{where}: {listed(broken, SHOWN, '; ')}",)
