@@ -70,5 +70,5 @@ def test_baskets_may_have_units_a_header_and_a_wrong_row(tmp_path, capsys, heade
     assert status == 0
     assert "values (a number for each list of items, in $), recipe drinks" in out
     place = 9 if header else 8
-    assert f"1 whose source is no series or list of items as the others (line {place})" in out
+    assert f"1 whose source is no series or list of items, unlike the others (line {place})" in out
     assert out.count("59 examples") == 1

@@ -103,8 +103,8 @@ class SourceFaults:
 
     def add_row(self, table: SourceTable, row: Row, source: str) -> None:
         """Add a row of a table if it has no source. A row whose cells may be shifted is refused."""
-        if row.other:
-            self.broken.append(LineProblem(str(table.path), row.line, row.other, ""))
+        if row.note:
+            self.broken.append(LineProblem(str(table.path), row.line, row.note, ""))
         before = len(self.rows.shifted)
         self.rows.add(table, row, source)
         self.num_refused += len(self.rows.shifted) - before

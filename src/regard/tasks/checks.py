@@ -177,11 +177,11 @@ def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
 
 def _several_labels(train: Sequence[Pair], counts: Counter[str]) -> tuple[Finding, ...]:
     """Return the finding about cells with several labels."""
-    found = find_several_labels(counts)
-    if found is None:
+    several = find_several_labels(counts)
+    if several is None:
         return ()
-    lines = [pair.line for pair in train if pair.target in found.cells]
-    cell = max(found.cells, key=lambda cell: counts[cell])
+    lines = [pair.line for pair in train if pair.target in several.cells]
+    cell = max(several.cells, key=lambda cell: counts[cell])
     noun = "example has" if len(lines) == 1 else "examples have"
     return (
         Finding(

@@ -41,7 +41,7 @@ class SourceForm:
 
     def problem(self, source: str) -> str:
         """Return the difference between a source and those of the training, such as "0 features,
-        expected 1: column 3". Empty if there is none, and for a blank source."""
+        expected 1: column 3". Empty without a difference, and for a blank source."""
         if is_blank_text(source):
             return ""
         text, *features = source.split(SEPARATOR) if self.columns else [source]

@@ -45,11 +45,12 @@ class Ambiguity:
         """Return a sentence with the option that decides, from the names of columns."""
         names = list(map(name_of, self.columns))
         if self.are_features:
-            noun = "column" if len(names) == 1 else "columns"
-            verb = "decides" if len(names) == 1 else "decide"
+            is_one = len(names) == 1
+            noun, verb = ("column", "decides") if is_one else ("columns", "decide")
             return (
-                f"{self.reason}, and {noun} {' and '.join(names)} {verb} which: read it with the "
-                f"sources (--data.feature-columns {' '.join(names)})"
+                f"{self.reason}, and the {noun} {' and '.join(names)} {verb} which: read "
+                f"{'it' if is_one else 'them'} with the sources (--data.feature-columns "
+                f"{' '.join(names)})"
             )
         return (
             f"the columns {', '.join(names)} {self.reason}, and a run learns one of them: name it "
@@ -58,15 +59,15 @@ class Ambiguity:
 
 
 def find_deciding_columns(table: Table, source: int, target: int) -> Ambiguity | None:
-    """Return the columns that decide which target a source has; None if there are none."""
+    """Return the columns that decide which target a source has; None without such columns."""
     pairs = list(zip(table.cells[source], table.cells[target], strict=True))
     targets_of: defaultdict[str, set[str]] = defaultdict(set)
-    for text, written in pairs:
-        targets_of[text].add(written)
+    for text, output in pairs:
+        targets_of[text].add(output)
     rows = [
         number
-        for number, (text, written) in enumerate(pairs)
-        if text and written and len(targets_of[text]) > 1
+        for number, (text, output) in enumerate(pairs)
+        if text and output and len(targets_of[text]) > 1
     ]
     if len(rows) < max(FEW_ROWS / 2, MIN_AMBIGUOUS * table.num_rows):
         return None

@@ -101,8 +101,8 @@ def _at_places(file: BufferedIOBase, size: int, length: int) -> Blocks:
 
 
 def _of_stream(file: BufferedIOBase, length: int) -> Blocks:
-    """Return the blocks of a file that can only be read from its beginning to its end: every n-th
-    one. If these are too many, every second one is dropped, and n is doubled."""
+    """Return every n-th block of a file that can only be read from its beginning to its end. If the
+    blocks are too many, every second one is dropped, and n is doubled."""
     largest, step, number = min(2 * NUM_BLOCKS, MAX_BYTES // length), 1, 0
     contents, last = list[bytes](), deque[bytes](maxlen=-(-BEGINNING // length))
     while content := file.read(length):

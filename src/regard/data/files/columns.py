@@ -249,8 +249,8 @@ class Table:
         cells = self.cells[column]
         if self.num_rows < FEW_ROWS or median(map(len, cells)) > MAX_LABELS_LENGTH:
             return False
-        found = find_several_labels(Counter(cell for cell in cells if cell))
-        return found is not None and len(found.names) <= min(
+        labels = find_several_labels(Counter(cell for cell in cells if cell))
+        return labels is not None and len(labels.names) <= min(
             MAX_LABELS, self.num_rows / MIN_ROWS_PER_LABEL
         )
 

@@ -76,7 +76,7 @@ class NumberForm:
     has_spaces: bool = False
     """Whether plain spaces divide thousands."""
     title: str = ""
-    """Marks that not every program reads alike, for messages; blank if there are none."""
+    """Marks that not every program reads alike, for messages. Blank for decimal points only."""
     undecided: str = ""
     """Shape of a number for which no cell decides the mark; blank if the mark is decided."""
     is_plain: bool = False
@@ -146,11 +146,11 @@ def undecided_mark(form: NumberForm, cells: Iterable[str], name: str) -> str:
     if not form.undecided:
         return ""
     cell = next(cell for cell in cells if form.undecided in cell.translate(DIGITS))
-    other = replace(form, mark=OTHER_MARK[form.mark])
+    mark = OTHER_MARK[form.mark]
+    alternative = replace(form, mark=mark).plain(cell)
     return (
         f"{name}: three digits follow each mark of the numbers, so {cell.strip()!r} may be "
-        f"{other.plain(cell)}: read as {form.plain(cell)}; for {other.plain(cell)}: "
-        f"--data.decimal-mark {other.mark}"
+        f"{alternative}: read as {form.plain(cell)}; for {alternative}: --data.decimal-mark {mark}"
     )
 
 
@@ -245,7 +245,7 @@ def _divide_thousands(bodies: Mapping[str, int], unit: str) -> bool:
 
 
 def _evidence(body: str) -> str:
-    """Return what a number says about the marks of its column: "point" or "comma" for a decimal
+    """Return the evidence of a number for the marks of its column: "point" or "comma" for a decimal
     mark, "either point" or "either comma" for a mark that may divide thousands, "small" or "large"
     for a whole number without a mark, "grouped" for spaces or apostrophes between thousands,
     "none" for other digits and marks."""

@@ -59,7 +59,7 @@ def entry(line: str) -> tuple[str, str]:
 
 
 def dictionary_of(lines: Sequence[str]) -> Dictionary | None:
-    """Return the form of a dictionary that begins with these lines; None if it is none: a table,
+    """Return the form of a dictionary that begins with these lines; None for a table,
     sentences, or labels with texts. A table of words and sounds with tabs is a dictionary if it has
     comments or several pronunciations."""
     filled = [line for line in lines if line.strip()]
@@ -105,4 +105,4 @@ def dictionary_rows(lines: Iterable[Line], dictionary: Dictionary) -> Iterator[R
             continue
         word, sounds = entry(line.text)
         cells = (word.lower() if dictionary.lowercases else word, sounds)
-        yield Row(cells if sounds else cells[:1], line.number, line.fault, line.other)
+        yield Row(cells if sounds else cells[:1], line.number, line.fault, line.note)

@@ -196,8 +196,8 @@ def recognise(head: bytes, path: Path) -> Encoding:
     has_letters = not head.decode("utf-8", "ignore").isascii()
     if has_letters and (is_rare or 2 * num_wrong <= len(beyond)):
         return UTF8
-    found = (word[0] for word in WORD.finditer(head))
-    words = list(islice((word for word in found if not is_utf8(word)), MAX_WORDS))
+    candidates = (match[0] for match in WORD.finditer(head))
+    words = list(islice((word for word in candidates if not is_utf8(word)), MAX_WORDS))
     if is_rare and len(words) < MIN_WORDS:
         return UTF8
     scores = _scores(words)

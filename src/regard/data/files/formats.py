@@ -101,7 +101,7 @@ class FileFormat:
     first_line: int = 0
     """Number of the first line of the table, below titles and comments."""
     second_line: int = 0
-    """Number of the line with a second row of names, which is not read; 0 if there is none."""
+    """Number of the line with a second row of names, which is not read; 0 without such a line."""
     has_row_names: bool = False
     """Whether the header lacks the cell above the first column, which has names of rows."""
     width: int = 0

@@ -93,7 +93,7 @@ def first_row(rows: Sequence[Sequence[str]], settings: TableSettings) -> FirstRo
 
     Another form is a text above numbers or dates, or another script than all other cells of the
     column. Equal cells, such as a loanword and its translation, are no names. One usual name above
-    single words is none, because the other cell may translate it."""
+    single words is no header, because the other cell may translate it."""
     if settings.header is not None:
         return FirstRow(settings.header)
     if not rows:

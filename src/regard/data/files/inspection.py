@@ -164,7 +164,7 @@ class Inspection:
 
     @property
     def problem(self) -> str:
-        """Reason why training stops, with the option that decides; blank if there is none."""
+        """Reason why training stops, with the option that decides; blank if training can begin."""
         ambiguity = self.roles.ambiguity
         return "" if ambiguity is None else f"{self.path}: {ambiguity.describe(self.column)}"
 

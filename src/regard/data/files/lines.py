@@ -39,7 +39,7 @@ MEANINGS: dict[Fault, str] = {
     "comment": "with a comment",
     "summary": "with a summary of the table",
     "other table": "of a second table",
-    "no source": "whose source is no series or list of items as the others",
+    "no source": "whose source is no series or list of items, unlike the others",
     "missing value": "with a mark for a missing number",
     "no number": "with another text in place of a number",
     "other number": "with a number of another unit or form",
@@ -197,14 +197,14 @@ class Line(NamedTuple):
     """Whether the line is UTF-8."""
     is_marked: bool = False
     """Whether a byte-order mark was removed, apart from the mark at the beginning of the file."""
-    other: Fault | None = None
+    note: Fault | None = None
     """Encoding of the line, if it is not that of the file: UTF-8 or another one."""
 
     @property
     def notes(self) -> tuple[Fault, ...]:
         """Changes of a line that can be used."""
         marks: tuple[Fault, ...] = ("byte-order mark",) if self.is_marked else ()
-        return marks if self.other is None else (*marks, self.other)
+        return marks if self.note is None else (*marks, self.note)
 
     @property
     def fault(self) -> Fault | None:
@@ -287,7 +287,7 @@ def _transcoded(
 def noting(lines: Iterable[Line], path: str | Path, notes: list[LineProblem]) -> Iterator[Line]:
     """Yield the lines, and add those with a byte-order mark or in another encoding to `notes`."""
     for line in lines:
-        if line.is_marked or line.other:
+        if line.is_marked or line.note:
             notes.extend(LineProblem(str(path), line.number, note, "") for note in line.notes)
         yield line
 

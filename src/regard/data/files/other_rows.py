@@ -140,8 +140,8 @@ def marked(rows: Iterable[Row]) -> Iterator[Row]:
 
 def without_other_rows(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
     """Return the rows of a table, of which the first is no header, that are examples."""
-    kept = [row for row in marked(Row(tuple(cells), 0) for cells in rows) if not row.fault]
-    return rows if len(kept) == len(rows) else [row.cells for row in kept]
+    examples = [row for row in marked(Row(tuple(cells), 0) for cells in rows) if not row.fault]
+    return rows if len(examples) == len(rows) else [row.cells for row in examples]
 
 
 def _marked(shape: TableShape, rows: Iterator[Row]) -> Iterator[Row]:

@@ -53,21 +53,21 @@ def sample_of(rows: Iterable[Cells]) -> Sample:
         return Sample([rows[number] for number in _chosen(len(rows))], len(rows))
     remaining = iter(rows)
     first = list(islice(remaining, NUM_FIRST))
-    kept, step, number = dict[int, Cells](), 1, NUM_FIRST - 1
+    inner, step, number = dict[int, Cells](), 1, NUM_FIRST - 1
     last = deque[tuple[int, Cells]](maxlen=NUM_LAST)
     for number, row in enumerate(remaining, start=NUM_FIRST):
         last.append((number, row))
         if number % step == 0:
-            kept[number] = row
-            if len(kept) >= 2 * NUM_ROWS:
+            inner[number] = row
+            if len(inner) >= 2 * NUM_ROWS:
                 step *= 2
-                kept = {place: row for place, row in kept.items() if place % step == 0}
+                inner = {place: row for place, row in inner.items() if place % step == 0}
     num_rows = len(first) if len(first) < NUM_FIRST else number + 1
-    places = list(kept)
+    places = list(inner)
     if num_rows > NUM_ROWS:
-        inner = [place for place in places if place < num_rows - NUM_LAST]
-        places = _at_equal_distances(inner, NUM_INNER)
-    chosen = {place: kept[place] for place in places} | dict(last)
+        places = [place for place in places if place < num_rows - NUM_LAST]
+        places = _at_equal_distances(places, NUM_INNER)
+    chosen = {place: inner[place] for place in places} | dict(last)
     return Sample([*first, *(chosen[place] for place in sorted(chosen))], num_rows)
 
 

@@ -56,7 +56,7 @@ class Row:
     """Number of the first line; in a workbook, of the row."""
     fault: Fault | None = None
     """Reason why a line of the row cannot be used."""
-    other: Fault | None = None
+    note: Fault | None = None
     """Encoding of a line of the row, if it is not that of the file."""
 
 
@@ -211,7 +211,7 @@ def table_rows(
         yield from _quoted_rows(lines, delimiter, quotes, width)
         return
     for line in lines:
-        yield Row(tuple(line.text.split(delimiter)), line.number, line.fault, line.other)
+        yield Row(tuple(line.text.split(delimiter)), line.number, line.fault, line.note)
 
 
 def _quoted_rows(
@@ -254,11 +254,11 @@ def _quoted_rows(
             waiting.extendleft(reversed(taken[1:]))
             reader = new_reader()
             continue
-        fault, other = first.fault, first.other
+        fault, note = first.fault, first.note
         if len(taken) > 1:
             fault = next((line.fault for line in taken if line.fault), None)
-            other = next((line.other for line in taken if line.other), None)
-        yield Row(tuple(cells), first.number, fault, other)
+            note = next((line.note for line in taken if line.note), None)
+        yield Row(tuple(cells), first.number, fault, note)
 
 
 def _are_rows(lines: Sequence[Line], delimiter: str, width: int) -> bool:

@@ -94,7 +94,7 @@ class CopyEncoder:
         parts = [] if is_exact else self._source.spaced_in(text)
         first_positions: dict[_Form, int] = {}
         copies: list[int] = []
-        found: list[_Form] = []
+        forms: list[_Form] = []
         for position, number in enumerate(ids):
             form, copy = self._known[number]
             if number == END:
@@ -105,8 +105,8 @@ class CopyEncoder:
             if copy is None:
                 copy = len(self._target) + first_positions.setdefault(form, position)
             copies.append(copy)
-            found.append(form)
-        texts, spaced = zip(*found, strict=True) if found else ((), ())
+            forms.append(form)
+        texts, spaced = zip(*forms, strict=True) if forms else ((), ())
         return CopySource(ids, copies, texts, spaced)
 
     def _with_copies(self, text: str, ids: list[int], source: CopySource) -> list[int]:

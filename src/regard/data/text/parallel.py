@@ -258,7 +258,7 @@ def no_pairs(paths: tuple[str | Path, str | Path | None], left_out: LeftOut) -> 
 
 
 def _read(line: Line, path: str, width: int = 0) -> Iterator[Pair | LineProblem]:
-    if line.is_marked or line.other:
+    if line.is_marked or line.note:
         for note in line.notes:
             yield LineProblem(path, line.number, note, line.text)
     yield _columns(line, path, width)

@@ -27,7 +27,7 @@ LONG_WORD = 1000
 """Number of characters above which text of ASCII without a space is data, such as base64 or packed
 code, and nothing is learned from it."""
 LONG_RUN = 50_000
-"""The same number for other scripts, of which some have no spaces."""
+"""Number of characters for other scripts, some of which have no spaces."""
 
 
 def long_words(text: str) -> list[str]:

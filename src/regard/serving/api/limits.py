@@ -41,8 +41,8 @@ class Limits:
     """Largest number of attention weights and scores of one text. Status 422 beyond it."""
     request_bytes: Bytes = 512 << 20
     """Largest estimated memory of decoding one text, and of the results of one request. Status 422
-    beyond it. Batches of several texts take no more, nor do all results that clients have not
-    read: status 503 beyond it."""
+    beyond it. It also bounds a batch of several texts, and all results that clients have not read
+    (status 503)."""
     seconds: Seconds = 30.0
     """Time in which a request is received and answered. Status 408 or 503 beyond it."""
     batch_texts: Number = 32

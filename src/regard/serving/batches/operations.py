@@ -38,7 +38,7 @@ class Need(NamedTuple):
 
     decoding: int
     result: int
-    """Of its result as JSON."""
+    """Size of its result as JSON."""
 
 
 @runtime_checkable

@@ -87,7 +87,7 @@ class Worker:
         self.max_jobs = limits.queue
         """Largest number of jobs that are not finished."""
         self.num_unread: Callable[[], int] = lambda: 0
-        """Function that returns the number of bytes of responses that clients have not read."""
+        """Function that counts the bytes of responses that clients have not read."""
         self.error: Exception | None = None
         """Error of loading the models."""
 

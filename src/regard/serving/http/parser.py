@@ -45,7 +45,7 @@ class Parser(h11.Connection):
 
     @property
     def has_part(self) -> bool:
-        """Whether a part of a request has arrived, and its end has not."""
+        """Whether a request has begun to arrive and is incomplete."""
         if self.their_state is h11.IDLE:
             return bool(self.trailing_data[0])
         return self.their_state is h11.SEND_BODY
