@@ -22,6 +22,7 @@ from regard.tasks.checks import (
     length_findings,
     pair_findings,
     reward_findings,
+    series_findings,
 )
 from regard.tasks.initialisation import Initialisation
 from tests import configs
@@ -192,3 +193,15 @@ def test_gleu_of_targets_of_one_word_is_reported():
     assert gleu_findings(config, [*words, words[-1]]) == ()
     assert gleu_findings(config, []) == ()
     assert gleu_findings(replace(config, objective="likelihood"), words) == ()
+
+
+def test_commas_of_series_may_be_decimal_commas():
+    (finding,) = series_findings([Pair("0,7 1,0", "3", 1), Pair("2,2 1,5", "4", 2)])
+    assert finding.severity == "warn"
+    assert "0,7 divides two features, 0 and 7" in finding.text
+    assert "write 0.7" in finding.text
+
+
+@pytest.mark.parametrize("source", ["0.7,1 1.0,0", "1 2 3", "1,2,3 4,5,6"])
+def test_other_series_have_no_decimal_commas(source):
+    assert series_findings([Pair(source, "3", 1)]) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ AFTER_WARMUP = 3
 """Number of proposed updates for each update of the warm-up, if these are more."""
 MIN_WAIT = 100
 """Number of updates that patience should wait for a better dev score."""
+TWO_NUMBERS = re.compile(r"[-+]?\d+,\d+")
+"""Two whole numbers, or one with a decimal comma."""
 NUM_PAIRS = 20_000
 """Number of training pairs that are inspected."""
 NUM_GLEU = 1000
@@ -173,6 +176,22 @@ def label_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
                 )
             )
     return (*_several_labels(train, counts), *findings, *_similar_labels(counts))
+
+
+def series_findings(train: Sequence[Pair]) -> tuple[Finding, ...]:
+    """Return a finding about series whose positions all are two whole numbers with a comma between
+    them, which may be decimal commas."""
+    pieces = [piece for pair in train for piece in pair.source.split()]
+    if not pieces or not all(map(TWO_NUMBERS.fullmatch, pieces)):
+        return ()
+    first, second = pieces[0].split(",")
+    return (
+        Finding(
+            "warn",
+            f"the comma in {pieces[0]} divides two features, {first} and {second}, as in each "
+            f"position of the sources: if it is a decimal comma, write {first}.{second}",
+        ),
+    )
 
 
 def _several_labels(train: Sequence[Pair], counts: Counter[str]) -> tuple[Finding, ...]:

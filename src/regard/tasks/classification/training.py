@@ -25,9 +25,9 @@ from regard.models.heads import HeadModel
 from regard.runs.folder import RunFolder
 from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
-from regard.tasks.checks import label_findings
+from regard.tasks.checks import Finding, label_findings, series_findings
 from regard.tasks.classification.embeddings import set_embeddings
-from regard.tasks.classification.inputs import InputsAndTargets, placed
+from regard.tasks.classification.inputs import InputsAndTargets, SeriesInputs, placed
 from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.classification.teachers import load_teacher
 from regard.tasks.objectives import distillation_of
@@ -82,8 +82,15 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
         inputs.save,
         reports,
         longest=batches.longest,
-        findings=label_findings(pairs) if isinstance(inputs.targets, Labels) else (),
+        findings=_findings(inputs, pairs),
     )
+
+
+def _findings(inputs: InputsAndTargets, pairs: Sequence[Pair]) -> tuple[Finding, ...]:
+    """Return the findings about series and labels."""
+    about_labels = label_findings(pairs) if isinstance(inputs.targets, Labels) else ()
+    is_series = isinstance(inputs.reader, SeriesInputs)
+    return (*about_labels, *(series_findings(pairs) if is_series else ()))
 
 
 def _vocabularies(inputs: InputsAndTargets) -> str:
