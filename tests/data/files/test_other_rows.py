@@ -125,3 +125,17 @@ def test_readers_and_inspection_leave_these_rows_out(tmp_path, suffix):
             corpus = read_pairs(path, settings=TableSettings())
             assert "1 with a comment (line 10)" in corpus.left_out.summary()[0]
         assert len(corpus.pairs) == 40
+
+
+@pytest.mark.parametrize("head", [("text", "label"), ("English", "German")])
+def test_a_joined_file_with_the_columns_in_another_order_is_a_second_table(head):
+    rows = [head, *[(f"a text {n}", "AB"[n % 2]) for n in range(300)]]
+    other = [head[::-1], *[("AB"[n % 2], f"a text {n}") for n in range(300)]]
+    table = [Row(tuple(cells), 0) for cells in (*rows, *other, *rows)]
+    faults = [row.fault for row in marked(table)]
+    assert faults == [None] * 301 + ["other table"] * 301 + ["repeated header"] + [None] * 300
+
+
+def test_a_swapped_pair_of_a_word_list_stays():
+    rows = [("dog", "Hund"), *[(f"a{n}", f"b{n}") for n in range(50)], ("Hund", "dog"), ("c", "d")]
+    assert not any(row.fault for row in marked([Row(cells, 0) for cells in rows]))

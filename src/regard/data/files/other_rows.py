@@ -14,6 +14,7 @@ from itertools import chain, islice
 
 from regard.data.files.decimals import NumberForm, is_missing, may_be_number
 from regard.data.files.header import is_usual_name
+from regard.data.files.sides import is_side
 from regard.data.files.tables import Row, is_blank
 from regard.names import Fault
 
@@ -122,6 +123,21 @@ class TableShape:
         num_names = sum(is_usual_name(cell) for _, cell in filled)
         return any(place in self.numbers for place, _ in filled) or 2 * num_names >= len(filled)
 
+    @cached_property
+    def first_names(self) -> frozenset[str]:
+        """Cells of the first row if these are at least two different usual names of columns or
+        sides of pairs; otherwise none."""
+        cells = self.rows[0]
+        are_names = all(is_usual_name(cell) or is_side(cell.strip()) for cell in cells)
+        is_different = len(set(cells)) == len(cells) > 1
+        return frozenset(cells) if are_names and is_different else frozenset()
+
+    def is_reordered(self, row: Sequence[str]) -> bool:
+        """Return whether a row has the names of the first row in another order."""
+        return (
+            row[0] in self.first_names and self.first_names == set(row) and not self.is_first(row)
+        )
+
     def is_first(self, row: Sequence[str]) -> bool:
         """Return whether a row is the first row again, apart from case and spaces."""
         return _plain(row) == _plain(self.rows[0])
@@ -158,8 +174,10 @@ def _without_other_tables(shape: TableShape, rows: Iterator[Row]) -> Iterator[li
     """Yield chunks of the rows; comments and rows of a second table have a fault."""
     is_below_blank, is_other, num_rows = False, False, 0
     while chunk := list(islice(rows, CHUNK)):
-        starts = "".join([row.cells[0][:1] or " " if row.cells else " " for row in chunk])
-        if not (is_below_blank or is_other or UNUSUAL.search(starts)):
+        firsts = [row.cells[0] if row.cells else " " for row in chunk]
+        starts = "".join([first[:1] or " " for first in firsts])
+        is_usual = UNUSUAL.search(starts) is None and shape.first_names.isdisjoint(firsts)
+        if is_usual and not (is_below_blank or is_other):
             num_rows += len(chunk)
             yield chunk  # one test of the joined characters is far faster than a test of each
             continue
@@ -172,12 +190,16 @@ def _without_other_tables(shape: TableShape, rows: Iterator[Row]) -> Iterator[li
             fault: Fault | None = None
             if shape.is_comment(row.cells):
                 fault = "comment"
-            elif is_below_blank:
+            elif (is_below_blank or is_other) and shape.is_first(row.cells):
+                is_below_blank, is_other, fault = (
+                    False,
+                    False,
+                    "repeated header" if is_other else None,
+                )
+            else:
+                is_header = is_below_blank and shape.is_header(row.cells)
+                is_other |= num_rows >= MIN_ROWS and (is_header or shape.is_reordered(row.cells))
                 is_below_blank = False
-                if shape.is_first(row.cells):
-                    is_other, fault = False, "repeated header" if is_other else None
-                elif num_rows >= MIN_ROWS and shape.is_header(row.cells):
-                    is_other = True
             num_rows += len(row.cells) > 1 and _num_filled(row.cells) > 1
             if is_other:
                 fault = "other table"
