@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regard.data.files.inspection import inspect
+from regard.errors import UserError
 from tests.data.files.test_headers import read
 
 PAIRS = (
@@ -97,3 +98,39 @@ def test_blank_lines_above_a_table_do_not_count(tmp_path, number, name):
     path.write_text("\n" * number + rows)
     assert inspect(path).header == ("source", "target")
     assert [(pair.source, pair.target) for pair in read(path).pairs] == WORDS
+
+
+@pytest.mark.parametrize(
+    ("rows", "first_line"),
+    [
+        (["Calls in March;", "As of 2024-04-01;", "", "Text;Kategorie"], 4),
+        (["Branch;Bonn", "", "Text;Kategorie"], 1),  # as many cells as the table: no title
+        (["Text;Kategorie"], 1),
+    ],
+)
+def test_titles_of_excel_have_blank_cells_beside_them(tmp_path, rows, first_line):
+    path = tmp_path / "a.csv"
+    body = [f"a text {n} of a call;{'AB'[n % 2]}" for n in range(40)]
+    path.write_text("\n".join([*rows, *body]) + "\n")
+    assert max(inspect(path).form.first_line, 1) == first_line
+
+
+def test_titles_of_excel_in_a_wide_table(tmp_path):
+    path = tmp_path / "a.csv"
+    body = [f"{n};a text {n} of a call;{'AB'[n % 2]};{'xyz'[n % 3]}" for n in range(40)]
+    head = ["Branch;Bonn;;", "As of;2024-04-01;;", "No;Text;Category;Place"]
+    path.write_text("\n".join([*head, *body]) + "\n")
+    inspection = inspect(path)
+    assert inspection.header == ("No", "Text", "Category", "Place")
+    assert "lines 1, 2" in inspection.titles
+
+
+def test_most_rows_with_more_cells_than_the_header_stop(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = [f"a text {n}{', too' if n % 5 else ''},{'AB'[n % 2]}" for n in range(50)]
+    path.write_text("\n".join(["text,label", *rows]) + "\n")
+    with pytest.raises(UserError, match=r"first row has 2 cells, and 40 of 50 rows below have mor"):
+        inspect(path)
+    rows = [f"a text {n}{'' if n % 5 else ', too'},{'AB'[n % 2]}" for n in range(50)]
+    path.write_text("\n".join(["text,label", *rows]) + "\n")
+    assert inspect(path).roles.recipe == "labels"

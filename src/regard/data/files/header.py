@@ -195,7 +195,8 @@ def num_titles(rows: Sequence[Sequence[str]], settings: TableSettings) -> int:
     columns are no title. `sep=;`, which Excel writes above a table, comments of one cell that begin
     with `#`, and the counts of scikit-learn (`150,4,setosa,versicolor,virginica`) are titles of any
     table. A row with a column that the settings name, or with usual names in half of its cells, is
-    a header. A ragged table has no titles."""
+    a header. Rows above a header that have fewer cells than most rows are titles, too. A ragged
+    table has no titles."""
     num_cells = [sum(1 for cell in row if cell.strip()) for row in rows]
     counts = Counter(number for number in num_cells if number)
     if not counts:
@@ -210,9 +211,10 @@ def num_titles(rows: Sequence[Sequence[str]], settings: TableSettings) -> int:
         and (2 * num_cells[number] >= usual or _has_names(row, settings))
     )
     start = next(table, len(rows))
-    if start + 1 < len(rows) and num_cells[start] < min(usual, num_cells[start + 1]):
-        # A title above names of the columns, in a table of two columns.
-        start += _are_names([cell.strip() for cell in rows[start + 1]])
+    full = next((number for number in range(start, len(rows)) if num_cells[number] >= usual), start)
+    if full > start and not _has_names(rows[start], settings):
+        # Titles with blank or few cells beside them, above names of the columns.
+        start = full if first_row(rows[full:], settings).is_header else start
     below = [len(row) for row in rows[start:] if not is_blank(row)]
     num_full = sum(2 * width >= usual for width in below)
     is_table = num_full >= NEARLY_ALL * len(below) and num_full > start
