@@ -353,7 +353,7 @@ def test_invalid_traces_are_one_line(content, suffix, tmp_path):
         b"\xff\xfe",
         b"\xff\xfe\0",
         "source;target\n".encode("utf-16"),
-        b"one;two\n" + b'"never;ends\n' * 9,
+        b'"never;ends\n' * 9,
         b"\0" * 1000,
         b";" * 100_000,
         b"x" * (1 << 21),

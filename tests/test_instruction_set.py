@@ -107,7 +107,8 @@ def test_without_bfloat16_instructions_auto_is_float32_and_bfloat16_warns(limite
 def test_decoding_in_slow_bfloat16_warns(limited, caplog):
     limited("avx2")
     warn_of_slow_bfloat16.cache_clear()
-    Searcher(build_translation(configs.recurrent(size=7, embedding=5), 11, 11))._model("bfloat16")
+    model = build_translation(configs.recurrent(size=7, embedding=5), 11, 11).eval()
+    Searcher(model)._model("bfloat16")
     (line,) = caplog.messages
     assert line.startswith("search.precision is bfloat16")
 

@@ -14,8 +14,8 @@ import sys
 from regard import __main__, interruption
 
 handle = interruption.handle
-def handle_and_say(program):
-    handle(program)
+def handle_and_say(program, **options):
+    handle(program, **options)
     print("begun", flush=True)
 
 interruption.handle = handle_and_say

@@ -340,6 +340,7 @@ def test_every_field_of_the_search_is_unused_by_classifiers():
         max_length=5,
         max_source=7,
         max_ratio=2.0,
+        max_memory=64,
         early_stopping=False,
         unknown_replacement=True,
         lexicon=Path("x"),

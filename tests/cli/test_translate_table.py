@@ -87,7 +87,11 @@ def test_lines_with_tabs_are_a_table_if_a_column_is_named(run, tmp_path, capsys)
         ("table.csv", ("--follow",), "--follow is for lines, but"),
         ("table.csv", ("-o", "out.xlsx"), "cannot write out.xlsx: name a .csv"),
         ("table.csv", ("-o", "out.json"), "cannot write out.json: name a .csv"),
-        ("table.csv", ("-o", "out.csv", "--nbest", 2), "out.csv has one translation in each row"),
+        (
+            "table.csv",
+            ("-o", "out.csv", "--beam", 2, "--nbest", 2),
+            "out.csv has one translation in each row",
+        ),
         ("lines.txt", ("--header",), "--header is for tables, but each line of"),
         ("lines.txt", ("--no-header",), "--no-header is for tables, but each line of"),
         ("lines.txt", ("--delimiter", "tab"), "--delimiter is for tables, but each line of"),

@@ -338,17 +338,27 @@ def test_gradients_of_packed_weights_are_rejected(name: str):
         frozen(*inputs)
 
 
+def tangents(module: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
+    return torch.func.jvp(module, inputs, inputs)[1].detach()
+
+
+def mapped(module: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
+    return call(torch.vmap(module), (torch.stack([inputs[0], -inputs[0]]),))
+
+
+@pytest.mark.parametrize("mode", [tangents, mapped])
 @pytest.mark.parametrize("name", ["linear", "lstm stack", "lstm step", "gru stack", "gru step"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int8], ids=str)
-def test_transforms_of_functions_read_plain_weights(name: str, dtype: torch.dtype):
-    def tangents(module: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
-        return torch.func.jvp(module, inputs, inputs)[1].detach()
-
-    def mapped(module: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor:
-        return call(torch.vmap(module), (torch.stack([inputs[0], -inputs[0]]),))
-
-    check(name, dtype, tangents, TOLERANCE[dtype])
-    check(name, dtype, mapped, TOLERANCE[dtype])
+def test_transforms_of_functions_read_plain_weights(name: str, dtype: torch.dtype, mode: Mode):
+    """PyTorch has no rules for some recurrent operators on some CPUs: then its error is raised."""
+    module, inputs = cases()[name]
+    try:
+        mode(module, inputs)
+    except (NotImplementedError, RuntimeError) as error:
+        with pytest.raises(type(error), match="implemented"):
+            mode(freeze(module, dtype), inputs)
+    else:
+        check(name, dtype, mode, TOLERANCE[dtype])
 
 
 def test_state_dictionaries_have_plain_weights():

@@ -50,7 +50,9 @@ def test_a_notebook_shows_a_bar_and_a_table_of_validations(shown):
     assert text.splitlines()[-1].startswith("finished after 2 updates")
     assert repr(model).startswith("TranslationModel('letters', recurrent -> recurrent, ")
     result = model.translate("ab")
-    assert repr(result) == f"GeneratedText('ab' -> {result.text!r}, score {result.score:.2f})"
+    end = ", cut at the maximum length" if result.is_cut else ""
+    text = f"GeneratedText('ab' -> {result.text!r}, score {result.score:.2f}{end})"
+    assert repr(result) == text
     assert 'src="data:image/png;base64,' in result._repr_html_()
     assert "<img" not in model.translate("ab", attention=False)._repr_html_()
 

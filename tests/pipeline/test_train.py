@@ -205,7 +205,7 @@ def test_long_dev_pairs_are_left_out_and_counted(tmp_path):
     data = replace(experiment.data, dev_path=pairs, dev_size=None)
     plans = []
     train(replace(experiment, data=data), tmp_path / "run", begin=plans.append)
-    report = "left out 2 dev pairs longer than 5,000 tokens (search.max_source)"
+    report = "left out 2 dev pairs longer than 5,000 tokens (the limit of scores)"
     assert plans[0].left_out == (report,)
     shorter = replace(experiment, data=data, search=replace(experiment.search, max_source=2))
     with pytest.raises(UserError, match=r"all 3 dev pairs .* 2 tokens: raise search.max_source"):
