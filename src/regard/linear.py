@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from math import prod
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import nn
@@ -378,12 +378,13 @@ def _packed_integers(
     return nn.Parameter(integers * scales[:, None], requires_grad=False)
 
 
-def is_packed(weight: Tensor) -> bool:
+def is_packed(weight: Tensor) -> TypeGuard[PackedWeight]:
     """Whether a weight is in the memory layout of a product, so that only products may read it.
     ValueError in an export, whose tensors have the shapes of the weights and no panels."""
     kind = type(weight)
     if kind is PackedWeight:
-        return cast(PackedWeight, weight).panels is None or weight.stride() == (0, 0)
+        packed: Any = weight
+        return packed.panels is None or packed.stride() == (0, 0)
     if kind is nn.Parameter or kind is Tensor or not torch.compiler.is_exporting():
         return False
     if weight.stride() == (0, 0):
@@ -393,7 +394,7 @@ def is_packed(weight: Tensor) -> bool:
 
 def has_integers(weight: Tensor) -> bool:
     """Whether a weight is packed as int8 numbers."""
-    return is_packed(weight) and isinstance(cast(PackedWeight, weight).panels, IntegerPanels)
+    return is_packed(weight) and isinstance(weight.panels, IntegerPanels)
 
 
 def plain_weight(weight: Tensor) -> Tensor:
@@ -403,15 +404,17 @@ def plain_weight(weight: Tensor) -> Tensor:
 
 def panels_of(weight: Tensor) -> PackedMatrix:
     """Return a weight in panels, of the instruction set in use."""
-    panels = cast(PackedWeight, weight).panels if is_packed(weight) else None
-    if panels is None:
-        return Panels.of(weight.detach())
+    panels = weight.panels if is_packed(weight) else None
+    return Panels.of(weight.detach()) if panels is None else _present(panels)
+
+
+def _present(panels: PackedMatrix) -> PackedMatrix:
     return panels if panels.lanes == kernels.lanes() else panels.repacked()
 
 
 def stacked_panels(weights: Sequence[Tensor]) -> PackedMatrix:
     """Return weights below each other in panels: integers if all of them are."""
-    packed = [cast(PackedWeight, weight).panels for weight in weights if is_packed(weight)]
+    packed = [weight.panels for weight in weights if is_packed(weight)]
     integers = [panels for panels in packed if isinstance(panels, IntegerPanels)]
     if len(integers) < len(weights):
         return Panels.of(torch.cat([weight.detach() for weight in weights]))
@@ -474,11 +477,11 @@ def batch_matmul(
 def _one_call(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return the product with a packed weight, or oneDNN's product with a plain one."""
     if is_packed(weight):
-        weight = readable(weight, inputs)
-        if not is_packed(weight):
-            return F.linear(inputs, weight, bias)
-        if cast(PackedWeight, weight).panels is not None:
-            return panels_of(weight).product(inputs, bias)
+        matrix = _readable(weight, inputs)
+        if matrix is not weight:
+            return F.linear(inputs, matrix, bias)
+        if weight.panels is not None:
+            return _present(weight.panels).product(inputs, bias)
     product: Tensor = LINEAR(inputs, weight, bias, "none", [], "")
     return product
 
@@ -486,15 +489,16 @@ def _one_call(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Ten
 def readable(weight: Tensor, inputs: Tensor) -> Tensor:
     """Return a packed weight if a product with these inputs can read it, otherwise the plain
     matrix. ValueError for a packed weight that needs a gradient, which it cannot have."""
-    if not is_packed(weight):
-        return weight
+    return _readable(weight, inputs) if is_packed(weight) else weight
+
+
+def _readable(weight: PackedWeight, inputs: Tensor) -> Tensor:
     if torch.is_grad_enabled() and weight.requires_grad:
         raise ValueError(
             "a packed weight has no gradient, but requires_grad is set: train the model itself, "
             "and freeze it again"
         )
-    packed = cast(PackedWeight, weight)
-    return packed if packed.suits(inputs) else packed.plain()
+    return weight if weight.suits(inputs) else weight.plain()
 
 
 def _dense(matrix: Tensor) -> Tensor:

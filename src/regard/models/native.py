@@ -125,14 +125,15 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
             self._weights, self._snapshot = None, Snapshot(self.reference)
         if not self._snapshot.is_plain or self._snapshot.calls_hooks:
             return None
-        return self._usable_weights(like)
+        return self._present_weights()
 
     def _usable_weights(self, like: Tensor) -> AnyStructures | None:
         """Return the structures if the kernels can compute such inputs without gradients, neither
         this module nor the reference is in training, and every part had a kernel when the
         structures were made. Submodules are not checked."""
-        if not self._suits(like):
-            return None
+        return self._present_weights() if self._suits(like) else None
+
+    def _present_weights(self) -> AnyStructures | None:
         if self._weights is None or self._weights.lanes != kernels.lanes():
             self._weights = self._structures() if self._has_kernels() else None
         return self._weights

@@ -275,7 +275,9 @@ def generated_texts(
         for output, lazy_trace in zip(outputs, tracer.searched(outputs), strict=True)
     )
     ranked = [list(islice(texts, len(result.hypotheses))) for result in results]
-    return [replace(best, alternatives=tuple(others)) for best, *others in ranked]
+    return [
+        replace(best, alternatives=tuple(others)) if others else best for best, *others in ranked
+    ]
 
 
 def forbidden_tokens(

@@ -44,7 +44,9 @@ class SourceForm:
         expected 1: column 3". Empty without a difference, and for a blank source."""
         if is_blank_text(source):
             return ""
-        text, *features = source.split(SEPARATOR) if self.columns else [source]
+        if not self.columns:
+            return self._subwords(source)
+        text, *features = source.split(SEPARATOR)
         if len(features) != len(self.columns):
             return self._wrong_number(len(features))
         if is_blank_text(text):

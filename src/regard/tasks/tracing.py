@@ -264,7 +264,7 @@ class Tracer:
         first of the first, and so on."""
         vocabulary = self.vocabulary(output)
         is_copied = isinstance(vocabulary, CopyVocabulary)
-        has_unknown = any(map(self.tokenizer.is_unknown, output.target))
+        has_unknown = self.tokenizer.has_unknown(output.target)
         if is_copied or not has_unknown or not isinstance(self.sources, TextSources):
             return vocabulary.decode(output.target)
         return vocabulary.decode(output.target, spaced=self.sources.unknown_spaces(output))
@@ -311,15 +311,16 @@ class Tracer:
     def searched(self, outputs: Sequence[Output]) -> list[LazyTrace]:
         """Return the traces of outputs of a search, which have attention and scores."""
         traces = []
-        for batch in batches_within(outputs, self._forced_bytes, max(1, len(outputs))):
+        sides = {(len(each.source), len(each.target)) for each in outputs}
+        needs = {side: self._memory.of_forced(*side, attention=False) for side in sides}
+        for batch in batches_within(
+            outputs, lambda each: needs[len(each.source), len(each.target)], max(1, len(outputs))
+        ):
             compute = cache(partial(self._score, batch, attention=False))
             traces += [
                 LazyTrace(_Parts(self, each, compute, row)) for row, each in enumerate(batch)
             ]
         return traces
-
-    def _forced_bytes(self, output: Output) -> int:
-        return self._memory.of_forced(len(output.source), len(output.target), attention=False)
 
     def forced(self, outputs: Sequence[Output], *, attention: bool = True) -> list[LazyTrace]:
         """Read given targets in one batch and return their traces, whose scores are the log
@@ -437,8 +438,10 @@ def bytes_of_attention(traces: Iterable[LazyTrace]) -> int:
     """Return the size of the attention of several outputs for one source, before maps are read from
     it. The outputs share the attention of the encoder."""
     blocks = {id(block): block for each in traces for block in each.attention}
-    tensors = [each for block in blocks.values() for each in (block.weights, block.scores)]
-    return sum(each.numel() * each.element_size() for each in tensors if each is not None)
+    total = 0
+    for block in blocks.values():
+        total += block.weights.nbytes + (0 if block.scores is None else block.scores.nbytes)
+    return total
 
 
 def as_map(attention: HypothesisAttention, target: int, source: int) -> AttentionMap:

@@ -175,10 +175,17 @@ class Tokenizer:
         """Return whether this is the number of <unk>."""
         return self.settings.unknown and number == UNKNOWN
 
+    def has_unknown(self, ids: Sequence[int]) -> bool:
+        """Return whether <unk> is among token numbers."""
+        return self.settings.unknown and UNKNOWN in ids
+
     def unknown_share(self, ids: Iterable[int]) -> float:
         """Return the share of <unk> among token numbers, without other special tokens."""
+        ids = list(ids)
+        if not self.has_unknown(ids):
+            return 0.0
         counted = [self.is_unknown(number) for number in ids if number >= UNKNOWN]
-        return sum(counted) / len(counted) if counted else 0.0
+        return sum(counted) / len(counted)
 
     def unknown_share_of(self, texts: Sequence[str]) -> float:
         """Return the share of unknown tokens in texts. 0 if the vocabulary has no <unk>."""

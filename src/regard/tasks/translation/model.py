@@ -205,7 +205,8 @@ class TranslationModel:
                     is_long=len(tokens) > self.data.max_length,
                     unknown=self._unknown_share_of(tokens),
                 )
-                memory.add(result.num_bytes)
+                if attention:
+                    memory.add(result.num_bytes)
         return results
 
     def unknown_share(self, texts: Sequence[str]) -> float:
@@ -327,11 +328,15 @@ class TranslationModel:
         self, lengths: Sequence[int], search: SearchConfig, num_best: int, *, attention: bool
     ) -> list[int]:
         """Estimate the memory of a search for sources of these lengths."""
-        maxima = self.longest_outputs(lengths, search)
-        return [
-            self.memory.of_search(length, maximum, search.beam, num_best, attention=attention)
-            for length, maximum in zip(lengths, maxima, strict=True)
-        ]
+        different = list(set(lengths))
+        maxima = self.longest_outputs(different, search)
+        needs = {
+            length: self.memory.of_search(
+                length, maximum, search.beam, num_best, attention=attention
+            )
+            for length, maximum in zip(different, maxima, strict=True)
+        }
+        return [needs[length] for length in lengths]
 
     def longest_outputs(self, lengths: Sequence[int], search: SearchConfig) -> list[int]:
         """Return the maximum number of tokens of an output for sources of these lengths, for
