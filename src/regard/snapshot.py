@@ -25,7 +25,9 @@ class Snapshot:
 
     def __init__(self, model: nn.Module, *, contents: bool = False) -> None:
         modules = tuple(model.modules())
-        self._classes = tuple({kind for module in modules for kind in _classes(type(module))})
+        self._classes: tuple[Any, ...] = tuple(
+            {kind for module in modules for kind in _classes(type(module))}
+        )
         self._methods = self._present_methods()
         self._tables = [table for module in modules for table in _tables(module)]
         self._values = self._present_values()
