@@ -63,7 +63,7 @@ class Options:
     encoding: str | None = None
     """Encoding of the file, such as cp1253 (default: recognised; the standard input is UTF-8)."""
     delimiter: str | None = None
-    """Table: delimiter of columns, a character or tab, comma, semicolon or space (default:
+    """Table: delimiter of columns, as characters, or tab, comma, semicolon or space (default:
     recognised)."""
     header: bool | None = None
     """Table: whether the first row has names or is an example (default: recognised)."""

@@ -50,7 +50,7 @@ class DataConfig:
     encoding: str | None = None
     """Encoding of the files, such as cp1253. Default: recognised."""
     delimiter: str | None = None
-    """Delimiter of columns: a character, or tab, comma, semicolon or space. Default: recognised."""
+    """Delimiter of columns: characters, or tab, comma, semicolon or space. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
     sheet: str | None = None
@@ -206,7 +206,7 @@ class ClassificationDataConfig:
     encoding: str | None = None
     """Encoding of the files, such as cp1253. Default: recognised."""
     delimiter: str | None = None
-    """Delimiter of columns: a character, or tab, comma, semicolon or space. Default: recognised."""
+    """Delimiter of columns: characters, or tab, comma, semicolon or space. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
     sheet: str | None = None
@@ -285,7 +285,7 @@ class CaptionDataConfig:
     encoding: str | None = None
     """Encoding of the files, such as cp1253. Default: recognised."""
     delimiter: str | None = None
-    """Delimiter of columns: a character, or tab, comma, semicolon or space. Default: recognised."""
+    """Delimiter of columns: characters, or tab, comma, semicolon or space. Default: recognised."""
     header: bool | None = None
     """Whether the first row names the columns. Default: recognised."""
     sheet: str | None = None
