@@ -451,9 +451,13 @@ def titles_line(path: Path, form: FileFormat, settings: TableSettings) -> str:
     return f"{name}: rows above the table that are not read: {lines} ({show_cells(cells)})"
 
 
+def is_filled(row: Row) -> bool:
+    """Return whether a row belongs to the table and is not blank."""
+    return row.fault not in NOT_READ and not is_blank(row.cells)
+
+
 def first_rows(path: Path, form: FileFormat, settings: TableSettings, number: int) -> list[Row]:
     """Return the first rows of the table in a file that can be read, the header included. Blank
     rows do not count."""
     rows = read_rows(path, form, settings, otherwise="latin-1")
-    rows = (row for row in rows if row.fault not in NOT_READ and not is_blank(row.cells))
-    return list(islice(rows, number))
+    return list(islice(filter(is_filled, rows), number))

@@ -16,7 +16,7 @@ from regard.data.files.blocks import Block, blocks_of, is_small
 from regard.data.files.cells import cell_text
 from regard.data.files.dictionaries import Dictionary, dictionary_rows
 from regard.data.files.encodings import Encoding
-from regard.data.files.formats import NOT_READ, FileFormat, read_rows
+from regard.data.files.formats import FileFormat, is_filled, read_rows
 from regard.data.files.lines import LEGACY_ENCODING, MAX_LINE, Line, legacy_text, mixed_text
 from regard.data.files.named_rows import BETWEEN, objects_in, parquet_rows_at
 from regard.data.files.tables import Quotes, TableSettings, is_blank, rows_of
@@ -112,7 +112,7 @@ def sample_rows(path: Path, form: FileFormat, settings: TableSettings) -> Sample
 def _rows(path: Path, form: FileFormat, settings: TableSettings) -> Iterator[Cells]:
     """Yield the rows of the table in a file that are not blank."""
     for row in read_rows(path, form, settings, otherwise="latin-1"):
-        if row.fault not in NOT_READ and not is_blank(row.cells):
+        if is_filled(row):
             yield row.cells
 
 

@@ -20,7 +20,6 @@ from regard.data.files.tables import (
     Row,
     TableSettings,
     find_column,
-    is_blank,
     require_column,
     show_cells,
     suffix_of,
@@ -93,7 +92,7 @@ class SourceTable:
         for row in rows:
             if row.fault == "title" or (self.form.dictionary and row.fault == "comment"):
                 continue
-            if is_header and row.fault not in formats.NOT_READ and not is_blank(row.cells):
+            if is_header and formats.is_filled(row):
                 is_header = False
             elif not is_header:
                 yield row

@@ -41,7 +41,6 @@ from regard.data.files.tables import (
     column_name,
     column_number,
     find_column,
-    is_blank,
     missing_column,
     require_column,
     show_cells,
@@ -230,14 +229,7 @@ def _table(
 ) -> Corpus:
     """Read a table by the names in its header; without a header, text comes before label. Columns
     that are not read are reported unless both sides are named in the settings."""
-    first = next(
-        (
-            number
-            for number, row in enumerate(rows)
-            if row.fault not in formats.NOT_READ and not is_blank(row.cells)
-        ),
-        None,
-    )
+    first = next((number for number, row in enumerate(rows) if formats.is_filled(row)), None)
     if first is None:
         return Corpus.of(_pair_of(row, LabelColumns(0, (1,)), path) for row in rows)
     head, body = rows[first].cells, [row.cells for row in rows[first + 1 :]]

@@ -214,7 +214,7 @@ def _table(
     notes, is_header = list[LineProblem](), columns.has_header
     header: tuple[str, ...] | None = None
     for row in formats.read_rows(path, columns.form, settings, notes=notes):
-        if is_header and row.fault not in formats.NOT_READ and not is_blank(row.cells):
+        if is_header and formats.is_filled(row):
             is_header, header = False, row.cells
         elif row.cells == header:
             yield LineProblem(str(path), row.line, "repeated header", "\t".join(row.cells))
