@@ -29,6 +29,7 @@ MANY = 0.5
 MAX_PARTS = 200
 """Largest number of different parts."""
 NEARLY_ALL = 0.9
+"""Share of rows with lists above which lists are several labels."""
 LIST = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}|(<[^<>/]+>)+")
 QUOTED = re.compile(r""" "([^"]*)" | '([^']*)' """, re.VERBOSE)
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?")
