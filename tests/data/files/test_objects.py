@@ -145,3 +145,25 @@ def test_other_objects_are_refused_with_the_accepted_kinds(data):
 def test_missing_columns_and_pairs_are_named(columns, text, message):
     with pytest.raises(UserError, match=message):
         corpus_of(table_of(pandas.DataFrame(columns)), text, LABEL)
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_rows_that_are_no_examples_are_left_out_as_in_files(make):
+    texts = [f"a text {number}" for number in range(40)]
+    columns = {
+        "text": [*texts, "text", "b", "Total"],
+        "label": [*map(str, range(40)), "label", "3", "780"],
+    }
+    corpus = corpus_of(table_of(make(columns)), TEXT, LABEL, has_numbers=True)
+    assert [pair.source for pair in corpus.pairs] == [*texts, "b"]
+    assert corpus.summary() == (
+        f"left out 2 lines of {NAME}: 1 with the header again (line 41), 1 with a summary of the "
+        "table (line 43)",
+    )
+
+
+def test_bytes_are_texts():
+    table = table_of([("ä".encode(), "x"), (b"\xe4", "y"), (b"b", b"z")])
+    corpus = corpus_of(table, TEXT, LABEL)
+    assert corpus.pairs == (Pair("ä", "x", 1), Pair("b", "z", 3))
+    assert "(line 2)" in corpus.summary()[0]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, islice
 from numbers import Real
 from typing import Any
 
@@ -21,7 +21,8 @@ from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair
 from regard.data.files.decimals import NumberForm, NumberText, undecided_mark
 from regard.data.files.lines import SURROGATE, LineProblem
-from regard.data.files.tables import column_number, find_column, flat_fields
+from regard.data.files.other_rows import marked
+from regard.data.files.tables import Row, column_number, find_column, flat_fields
 from regard.errors import UserError
 from regard.names import DecimalMark, Fault
 
@@ -172,16 +173,28 @@ def corpus_of(
         cells = [row[number] for row in table.rows]
         forms.append(NumberForm.of(cells, decimal_mark))
         remarks.append(undecided_mark(forms[-1], cells, f"{NAME}, column {names[number]}"))
-    pairs = _pairs(table.rows, (source, target), feature_columns, forms)
+    pairs = _pairs(_rows(table), (source, target), feature_columns, forms)
     corpus = Corpus.of(pairs, tuple(filter(None, remarks)))
     if not corpus.pairs:
         raise UserError(f"{NAME} has no pairs: {'; '.join(corpus.left_out.summary())}")
     return corpus
 
 
+def _rows(table: Table) -> Iterator[Row]:
+    """Yield the rows, numbered from 1. Rows that are no examples have a fault, as in files."""
+    rows = (Row(cells, number) for number, cells in enumerate(table.rows, start=1))
+    if table.names is None:
+        yield from marked(rows)
+        return
+    for row in islice(marked(chain([Row(table.names, 0)], rows)), 1, None):
+        yield replace(row, fault="repeated header") if row.cells == table.names else row
+
+
 def _cell(value: Any) -> str:
     """Return a value as text on one line. Whole floats are integers: data frames store integers
-    beside missing values as floats."""
+    beside missing values as floats. Bytes are read as UTF-8."""
+    if isinstance(value, bytes):
+        value = value.decode("utf8", "surrogateescape")
     is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
     if isinstance(value, Real) and not isinstance(value, int | np.integer):
         number = float(value)
@@ -241,20 +254,15 @@ def _column_numbers(
 
 
 def _pairs(
-    rows: Iterable[tuple[str, ...]],
+    rows: Iterable[Row],
     pair: tuple[tuple[int, ...], tuple[int, ...]],
     features: tuple[int, ...],
     forms: Sequence[NumberForm] = (),
 ) -> Iterator[Pair | LineProblem]:
-    for number, row in enumerate(rows, start=1):
+    for each in rows:
+        row, number = each.cells, each.line
         sides = [[row[column] for column in columns] for columns in pair]
-        fault: Fault | None = None
-        if any(map(is_blank_text, chain.from_iterable(sides))):
-            fault = "blank"
-        elif any("\0" in cell for side in sides for cell in side):
-            fault = "NUL"
-        elif any(map(SURROGATE.search, chain.from_iterable(sides))):
-            fault = "not UTF-8"
+        fault = each.fault or _fault_of(list(chain.from_iterable(sides)))
         for place, form in enumerate(forms if fault is None else ()):
             plain = form.plain_words(sides[1][place])
             fault = fault or (form.fault(sides[1][place]) if plain is None else None)
@@ -264,3 +272,12 @@ def _pairs(
             yield Pair(source, " ".join(sides[1]), number, NAME)
         else:
             yield LineProblem(NAME, number, fault, " ".join(row))
+
+
+def _fault_of(cells: Sequence[str]) -> Fault | None:
+    """Return the reason why the cells of a pair cannot be used."""
+    if any(map(is_blank_text, cells)):
+        return "blank"
+    if any("\0" in cell for cell in cells):
+        return "NUL"
+    return "not UTF-8" if any(map(SURROGATE.search, cells)) else None
