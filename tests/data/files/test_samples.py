@@ -15,7 +15,7 @@ from regard.data.files import blocks, samples
 from regard.data.files.formats import recognise
 from regard.data.files.inspection import inspect
 from regard.data.files.samples import sample_of, sample_rows
-from regard.data.files.tables import TableSettings
+from regard.data.files.tables import Quotes, TableSettings, rows_of
 
 WORDS = ("river", "stone", "cat", "dog", "walks", "blue", "green", "happy", "house", "over", "tree")
 
@@ -200,3 +200,12 @@ def test_rows_of_other_lengths_have_their_share(tmp_path):
     sample = sample_rows(path, recognise(path, TableSettings()), TableSettings())
     share = sum(" " not in text for text, _ in sample.rows) / len(sample.rows)
     assert share == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.parametrize("mark", ["", '"', " ", "\r", "\\"])
+def test_rows_without_quotes_are_split_as_rows_with_quotes(mark):
+    text = f"{mark}a{mark},b\nc,{mark}d{mark}\n\n,\ne,f,g\n{mark},h\n,i{mark}"
+    for quotes in (Quotes(), Quotes(escape="\\")):
+        rows = rows_of(text.split("\n"), ",", quotes)
+        expected = [row.cells for row in rows if row.fault is None and len(row.cells) == 2]
+        assert list(samples._of_quoted(text, ",", quotes, 2)) == expected

@@ -254,8 +254,9 @@ def _below_titles(
     if lacks_first_name(cells, settings):
         return replace(form, has_row_names=True, width=len(cells[0]) + 1)
     names_a_column = settings.header is not False and any(map(is_usual_name, cells[0]))
-    is_header = names_a_column or has_header(cells, settings)
-    if len(cells) > 1 and has_header(cells, settings) and names_columns_too(*cells[:2]):
+    has_names = has_header(cells, settings)
+    is_header = names_a_column or has_names
+    if len(cells) > 1 and has_names and names_columns_too(*cells[:2]):
         form = replace(form, second_line=rows[start + 1].line)
     if not is_header:
         others = rows_of(lines, form.delimiter or "\t", form.quotes)

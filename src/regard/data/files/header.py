@@ -374,4 +374,6 @@ def _are_above_numbers(forms: Sequence[tuple[str, Sequence[str]]]) -> bool:
 
 def _scripts(text: str) -> set[str]:
     """Return the scripts of the letters of a text."""
+    if text.isascii():
+        return {"LATIN"} if text.lower() != text.upper() else set()
     return {script_of(letter) for letter in text if letter.isalpha()}

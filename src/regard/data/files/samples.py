@@ -213,10 +213,21 @@ def _of_dictionary(text: str, dictionary: Dictionary) -> Iterator[Cells]:
 def _of_quoted(text: str, delimiter: str, quotes: Quotes, width: int) -> Iterator[Cells]:
     """Yield the rows of a text that may begin inside a quoted cell. Rows of another width may be
     parts of such a cell."""
+    if _is_plain(text, delimiter, quotes):
+        cells = (tuple(line.split(delimiter)) for line in text.split("\n"))
+        yield from (row for row in cells if len(row) == width)
+        return
     if _begins_inside_quotes(text, delimiter):
         text = _after_quoted(text)
     rows = rows_of(text.split("\n"), delimiter, quotes)
     yield from (row.cells for row in rows if row.fault is None and len(row.cells) == width)
+
+
+def _is_plain(text: str, delimiter: str, quotes: Quotes) -> bool:
+    """Return whether delimiters alone decide the cells of a text: without quotes, escapes, carriage
+    returns and spaces at the beginning of cells."""
+    marks = (quotes.mark, quotes.escape or quotes.mark, "\r", "\0", f"{delimiter} ", "\n ")
+    return not text.startswith(" ") and not any(map(text.__contains__, marks))
 
 
 def _begins_inside_quotes(text: str, delimiter: str) -> bool:

@@ -123,7 +123,7 @@ def flat_fields(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
 
 def is_blank(cells: Iterable[str]) -> bool:
     """Return whether no cell has a text."""
-    return not any(cell.strip() for cell in cells)
+    return not "".join(cells).strip()
 
 
 def show_cells(cells: Sequence[str]) -> str:
