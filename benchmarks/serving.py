@@ -130,6 +130,12 @@ class CTranslate2Translation:
     def lengths(self, items: Sequence[str]) -> list[int]:
         return [len(ids) for ids in self.tokenizers.source.encode_batch(items)]
 
+    def needs(self, lengths: Sequence[int], settings: Any) -> list[Any]:  # noqa: ARG002
+        """Nothing is estimated: CTranslate2 has a memory of its own."""
+        from regard.serving.batches.operations import Need
+
+        return [Need(0, 0)] * len(lengths)
+
     def run(self, items: Sequence[str], settings: Any) -> list[str]:
         source, target = self.tokenizers.source, self.tokenizers.target
         pieces = [source.pieces(ids) for ids in source.encode_batch(items)]
