@@ -69,19 +69,16 @@ def test_attention_is_the_diagonal_of_the_task(task, model, tmp_path):
     assert np.mean(shares) > 0.5, f"seed {seed}"
 
 
-def test_unknown_words_are_copied_from_the_attended_position(tmp_path):
-    """A name that occurs once is unknown on both sides, so the model can only attend to it.
-
-    The decoder starts from zeros: only attention carries the source. With most seeds every name is
-    copied; with few seeds some steps attend to a neighbour, whose state knows of the name too."""
-    seed = int(np.random.default_rng().integers(1, 1000))
+def copied_names(folder, seed):
+    """Return the exact matches of a run on names, without and with a replacement of <unk>."""
     random = np.random.default_rng(seed)
     lines = []
     for number in range(1000):
         words = list(random.choice([*"abcdefgh"], 7))
         words.insert(random.integers(8), f"X{number}")
         lines.append(" ".join(words))
-    data, run = tmp_path / "names.tsv", tmp_path / "names"
+    folder.mkdir()
+    data, run = folder / "names.tsv", folder / "names"
     data.write_text("".join(f"{line}\t{line}\n" for line in lines))
     trained(
         *(data, "--output", run, "--training.seed", seed, "--training.epochs", "12"),
@@ -97,5 +94,18 @@ def test_unknown_words_are_copied_from_the_attended_position(tmp_path):
         regard("evaluate", run, flag)
         *_, found = json.loads((run / "results.json").read_text())["test.tsv"]
         exact += [score["value"] for score in found["scores"] if score["name"] == "exact match"]
-    assert exact[0] == 0
-    assert exact[1] > 75, f"seed {seed}"
+    return exact
+
+
+def test_unknown_words_are_copied_from_the_attended_position(tmp_path):
+    """A name that occurs once is unknown on both sides, so the model can only attend to it.
+
+    The decoder starts from zeros: only attention carries the source. With most seeds every name is
+    copied; with few seeds (such as 116) some steps attend to a neighbour, whose state knows of the
+    name too. So a seed that copies few names needs two others that copy them."""
+    seed = int(np.random.default_rng().integers(1, 1000))
+    unknown, copied = copied_names(tmp_path / "1", seed)
+    assert unknown == 0
+    if copied <= 75:
+        others = [copied_names(tmp_path / str(n), seed + n)[1] for n in (2, 3)]
+        assert min(others) > 75, f"seed {seed}"
