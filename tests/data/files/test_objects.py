@@ -162,6 +162,18 @@ def test_rows_that_are_no_examples_are_left_out_as_in_files(make):
     )
 
 
+def test_a_row_of_missing_values_ends_no_data_frame():
+    rows = [(f"text {number}", str(number)) for number in range(40)]
+    rows[20:22] = [("", ""), ("another text", "see below")]
+    frame = pandas.DataFrame(rows, columns=["text", "label"])
+    corpus = corpus_of(table_of(frame), TEXT, LABEL, has_numbers=True)
+    assert len(corpus.pairs) == 38
+    assert corpus.summary() == (
+        f"left out 2 lines of {NAME}: 1 with a blank side (line 21), 1 with another text in place "
+        "of a number (line 22)",
+    )
+
+
 def test_bytes_are_texts():
     table = table_of([("ä".encode(), "x"), (b"\xe4", "y"), (b"b", b"z")])
     corpus = corpus_of(table, TEXT, LABEL)

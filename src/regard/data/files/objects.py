@@ -181,13 +181,15 @@ def corpus_of(
 
 
 def _rows(table: Table) -> Iterator[Row]:
-    """Yield the rows, numbered from 1. Rows that are no examples have a fault, as in files."""
+    """Yield the rows, numbered from 1. Rows that are no examples have a fault, as in files. No
+    second table is searched: a blank row of a data frame is a row of missing values."""
     rows = (Row(cells, number) for number, cells in enumerate(table.rows, start=1))
-    if table.names is None:
-        yield from marked(rows)
-        return
-    for row in islice(marked(chain([Row(table.names, 0)], rows)), 1, None):
-        yield replace(row, fault="repeated header") if row.cells == table.names else row
+    names = [] if table.names is None else [Row(table.names, 0)]
+    for row in islice(marked(chain(names, rows)), len(names), None):
+        if row.cells == table.names:
+            yield replace(row, fault="repeated header")
+        else:
+            yield replace(row, fault=None) if row.fault == "other table" else row
 
 
 def _cell(value: Any) -> str:
