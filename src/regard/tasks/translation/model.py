@@ -11,8 +11,6 @@ from operator import index, itemgetter
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
 
-import torch
-
 from regard.characters import is_blank_text
 from regard.config import (
     DataConfig,
@@ -339,11 +337,12 @@ class TranslationModel:
         return [needs[length] for length in lengths]
 
     def longest_outputs(self, lengths: Sequence[int], search: SearchConfig) -> list[int]:
-        """Return the maximum number of tokens of an output for sources of these lengths, for
-        estimates: at most 1 more than in a search, and without the cost of tensors."""
+        """Return the maximum number of tokens of an output for sources of these lengths."""
         if search.max_length is None:
             ratio = search.max_ratio or DEFAULT_RATIO
-            maxima = [min(int(ratio * length), MAX_TOKENS) + 1 + BEYOND_RATIO for length in lengths]
+            maxima = [
+                math.ceil(min(ratio * length, MAX_TOKENS)) + BEYOND_RATIO for length in lengths
+            ]
         else:
             maxima = [search.max_length] * len(lengths)
         longest = longest_sequence(self._members)
@@ -385,14 +384,7 @@ class TranslationModel:
 
     def _maximum(self, lengths: Int[Tensor, "batch"], search: SearchConfig) -> Int[Tensor, "batch"]:
         """Return the maximum length of the output for sources of these lengths."""
-        if search.max_length is None:
-            ratio = search.max_ratio or DEFAULT_RATIO
-            maximum = (ratio * lengths.double()).ceil().clamp(max=MAX_TOKENS).long() + BEYOND_RATIO
-            maximum = maximum.clamp(min=search.min_length)
-        else:
-            maximum = torch.full_like(lengths, search.max_length)
-        longest = longest_sequence(self._members)
-        return maximum if longest is None else maximum.clamp(max=longest)
+        return lengths.new_tensor(self.longest_outputs(lengths.tolist(), search))
 
     def _text(
         self, output: Output, lazy_trace: LazyTrace, replacement: UnknownReplacement | None
