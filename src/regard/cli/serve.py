@@ -15,7 +15,11 @@ from regard.cli.options import Device, parse
 from regard.cli.output import say, warn
 from regard.config.checks import BeamSize, Range
 from regard.errors import UserError, install_command
-from regard.memory_policy import limit_cached_products, pause_collection
+from regard.memory_policy import (
+    exempt_present_objects,
+    limit_cached_products,
+    pause_collection,
+)
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MIB = 1 << 20
@@ -121,6 +125,7 @@ def run(arguments: list[str]) -> int:
     runs = served_runs(options.runs, options.device, limits)
     hosts = (*options.allowed_host, options.host)
     service = Service(runs, limits, Access(token, hosts))
+    service.when_loaded = exempt_present_objects
     with server.listen(options.host, options.port) as bound:
         if token is None and options.host not in LOOPBACK:
             warn(

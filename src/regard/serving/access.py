@@ -6,10 +6,12 @@ from __future__ import annotations
 import hmac
 import json
 import re
+import socket
 import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -32,6 +34,14 @@ CLIENT_GONE = 499
 """Status in logs and metrics of a request whose client closed the connection."""
 MAX_PATH = 200
 """Largest number of characters of a path in a log line."""
+READ_BYTES = 1 << 16
+"""Largest number of bytes of a request that are read before it is rejected."""
+BUSY_MESSAGE = b'{"error": "too many connections wait to be read: try again later"}'
+BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"
+    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+) % (len(BUSY_MESSAGE), BUSY_MESSAGE)
+"""Response to a request that is not read."""
 
 
 @dataclass
@@ -77,8 +87,8 @@ class RequestLayer:
             await send(message)
 
         try:
-            if fault := scope.get(FAULT):
-                raise fault
+            if FAULT in scope:
+                raise scope.pop(FAULT)
             hosts = [*take_authority(scope), *headers.getlist("host")]
             check_host(hosts, self._service.access.hosts)
             check_path(scope.get("raw_path", b""))
@@ -101,7 +111,20 @@ class RequestLayer:
         finally:
             self._log(record, scope)
 
-    def _log(self, record: RequestRecord, scope: Scope) -> None:
+    def reject(self, client: socket.socket) -> None:
+        """Answer a connection whose request is not read, because too many others wait, and close
+        it."""
+        try:
+            address = client.getpeername()
+            client.recv(READ_BYTES)  # a client that has sent all receives the response
+            client.send(BUSY)
+        except OSError:  # the client is gone
+            address = None
+        client.close()
+        scope = {"client": address, "method": None, "path": None}
+        self._log(RequestRecord(uuid.uuid4().hex, status=503), scope)
+
+    def _log(self, record: RequestRecord, scope: Mapping[str, Any]) -> None:
         seconds = time.monotonic() - record.began
         self._service.metrics.add_request(record.route, record.status, seconds)
         if record.route in PROBES:

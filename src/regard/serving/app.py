@@ -33,7 +33,7 @@ PAGE_HEADERS = {
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def build_app(service: Service, *, waits_for_models: bool = False) -> ASGIApp:
+def build_app(service: Service, *, waits_for_models: bool = False) -> RequestLayer:
     """Return the application. Its lifespan starts and ends the worker of the service. If
     `waits_for_models` is true, the lifespan starts when the models are loaded, and fails if they
     cannot be loaded."""

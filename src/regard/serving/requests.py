@@ -125,8 +125,8 @@ async def _body(request: Request, maximum: int, held: HeldBytes) -> bytes:
         body += chunk
         if len(body) > maximum:
             raise problem
-    if fault := request.scope.get(FAULT):
-        raise fault
+    if FAULT in request.scope:
+        raise request.scope.pop(FAULT)
     return bytes(body)
 
 

@@ -6,15 +6,16 @@ import asyncio
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 
 from regard.errors import UserError
 from regard.serving.app import build_app
+from regard.serving.http.arrivals import Arrivals
 from regard.serving.http.connections import IDLE_SECONDS, Connection, Connections
 from regard.serving.logs import log_event
 from regard.serving.service import Service
@@ -24,13 +25,13 @@ MAX_CONNECTIONS = 1000
 client."""
 SPARE_CONNECTIONS = 64
 """Connections that cannot wait for results, so that a machine can always ask for the health."""
-OTHER_FILES = 200
+OTHER_FILES = 300
 """Open files of the process besides its connections."""
+MAX_ARRIVALS = 2000
+"""Largest number of connections that have sent nothing yet, and of those whose first request waits
+to be read."""
 BACKLOG = 4096
 """Largest number of connections that wait to be accepted."""
-ACCEPTED_AT_A_TIME = 64
-"""Largest number of connections that are accepted before others are read. So a connection is read
-before many newer ones could take its place."""
 SEND_BYTES = 1 << 18
 """Bytes of a response that the system holds for a client."""
 SPARE_SECONDS = 2
@@ -73,11 +74,13 @@ def serve(service: Service, bound: socket.socket) -> bool:
     """Serve until SIGTERM or Ctrl-C; then finish the accepted requests. Return whether the worker
     has ended too. The error of a model that cannot be loaded is raised."""
     limits = service.limits
-    connections = Connections(_max_connections(), limits.seconds)
+    max_connections, max_arrivals = _max_open()
+    connections = Connections(max_connections, limits.seconds)
     service.worker.max_jobs = max(1, connections.maximum - SPARE_CONNECTIONS)
     protocol: Any = partial(Connection, connections)
+    app = build_app(service)
     config = uvicorn.Config(
-        build_app(service),
+        app,
         loop="asyncio",
         http=protocol,
         ws="none",
@@ -85,40 +88,51 @@ def serve(service: Service, bound: socket.socket) -> bool:
         log_config=None,
         access_log=False,
         server_header=False,
-        backlog=ACCEPTED_AT_A_TIME,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=int(limits.drain) + SPARE_SECONDS,
     )
-    server = _Server(config, service)
+    server = _Server(config, service, max_arrivals, app.reject)
     server.run([bound])
     if service.worker.error is not None:
         raise service.worker.error
     return service.worker.close(0.0)
 
 
-def _max_connections() -> int:
-    """Return the largest number of connections. The limit of the system for open files is raised
-    as far as this process may."""
+def _max_open() -> tuple[int, int]:
+    """Return the largest number of connections, and of arrivals of each kind. The limit of the
+    system for open files is raised as far as this process may."""
     try:
         import resource
     except ImportError:  # a system without POSIX
-        return MAX_CONNECTIONS
-    wanted = MAX_CONNECTIONS + OTHER_FILES
+        return MAX_CONNECTIONS, MAX_ARRIVALS
+    wanted = MAX_CONNECTIONS + 2 * MAX_ARRIVALS + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        return max(SPARE_CONNECTIONS, soft - OTHER_FILES)
-    return MAX_CONNECTIONS
+    if soft == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS, MAX_ARRIVALS
+    files = max(4 * SPARE_CONNECTIONS, soft - OTHER_FILES)
+    connections = min(MAX_CONNECTIONS, files // 2)
+    return connections, min(MAX_ARRIVALS, (files - connections) // 2)
 
 
 class _Server(uvicorn.Server):
     """uvicorn's server. The process exits with status 0 after a signal, and open requests are
     answered before."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        service: Service,
+        max_arrivals: int,
+        reject: Callable[[socket.socket], None],
+    ) -> None:
         super().__init__(config)
         self._service = service
+        self._max_arrivals = max_arrivals
+        self._reject = reject
+        self._arrivals: list[Arrivals] = []
         service.end_server = self.end
 
     def end(self) -> None:
@@ -141,12 +155,34 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections."""
-        await super().startup(sockets)
+        await super().startup([])
         for bound in sockets or []:
-            bound.listen(BACKLOG)  # uvicorn has set the number accepted at a time
+            bound.setblocking(False)
+            arrivals = Arrivals(
+                bound, self._max_arrivals, float(IDLE_SECONDS), self._connect, self._reject
+            )
+            arrivals.start()
+            self._arrivals.append(arrivals)
+
+    async def _connect(self, client: socket.socket) -> None:
+        """Open a connection."""
+        await asyncio.get_running_loop().connect_accepted_socket(self._connection, client)
+
+    def _connection(self) -> asyncio.Protocol:
+        protocol: Any = self.config.http_protocol_class
+        return cast(
+            asyncio.Protocol,
+            protocol(
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+            ),
+        )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the socket, and wait until all open requests are answered."""
+        for arrivals in self._arrivals:
+            await arrivals.close()
         self._service.stop()
         log_event("shutting down", open_texts=self._service.worker.num_texts)
         timer = asyncio.get_running_loop().call_later(

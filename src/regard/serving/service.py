@@ -88,6 +88,8 @@ class Service:
         self.is_stopping = False
         self.end_server: Callable[[], None] = lambda: None
         """Function that ends the server. It is called if a model cannot be loaded."""
+        self.when_loaded: Callable[[], None] = lambda: None
+        """Function that is called when all models are loaded."""
         self.num_unread = 0
         """Number of bytes of responses that are not sent yet."""
         self.loaded = asyncio.Event()
@@ -103,6 +105,7 @@ class Service:
         """Report that the models are loaded, or that loading failed."""
         self.loaded.set()
         if self.worker.error is None:
+            self.when_loaded()
             log_event("ready", runs=list(self.runs))
         else:
             self.end_server()

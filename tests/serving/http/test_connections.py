@@ -3,6 +3,7 @@
 import http.client
 import json
 import socket
+import struct
 import time
 import urllib.request
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -128,6 +129,16 @@ def test_malformed_bytes_have_a_line_in_the_log_and_a_metric(caplog):
         (400, None),
         (400, "/translate"),
     ]
+
+
+def test_a_client_that_resets_after_malformed_bytes_has_no_traceback_in_the_log(caplog):
+    with listening(service_of(Fake())) as url, caplog.at_level("ERROR"):
+        for _ in range(20):
+            with connected(url) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.sendall(b"hello\r\n\r\n")
+        health(url)
+    assert not [each for each in caplog.records if each.exc_info]
 
 
 def test_the_request_before_malformed_bytes_is_answered():

@@ -22,6 +22,8 @@ from regard.serving.http.transport import Transport
 
 IDLE_SECONDS = 15
 """Time until a connection without a request is closed."""
+MAX_LEAVING = 100
+"""Largest number of connections that lost their places and still receive their response."""
 READ_AT_A_TIME = 1 << 16
 """Largest number of bytes that are read from a connection before other connections are served."""
 
@@ -35,18 +37,26 @@ class Connections:
         self.maximum = maximum
         self.seconds = seconds
         self._open: dict[Connection, None] = {}
+        self._leaving: dict[Connection, None] = {}
+        """Connections that lost their places and still receive their response."""
 
     def add(self, connection: Connection) -> None:
         """Add a connection. If there are too many, end the oldest one that waits for its client."""
         self._open[connection] = None
         if len(self._open) > self.maximum:
             oldest = next(each for each in self._open if each.waits_for_client)
-            self.remove(oldest)
+            del self._open[oldest]
+            self._leaving[oldest] = None
             oldest.make_room()
+        if len(self._leaving) > MAX_LEAVING:
+            first = next(iter(self._leaving))
+            self.remove(first)
+            first.transport.abort()
 
     def remove(self, connection: Connection) -> None:
         """Remove a connection that is closed."""
         self._open.pop(connection, None)
+        self._leaving.pop(connection, None)
 
     def use(self, connection: Connection) -> None:
         """Make a connection the newest one."""
@@ -129,7 +139,8 @@ class Connection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer malformed bytes."""
-        self._fail(self.conn.fault or RequestError(400, msg, CLOSE))
+        fault, self.conn.fault = self.conn.fault, None
+        self._fail(fault or RequestError(400, msg, CLOSE))
 
     def make_room(self) -> None:
         """End the connection, because there are too many others."""

@@ -40,7 +40,8 @@ class Parser(h11.Connection):
                     raise h11.RemoteProtocolError(f"the body has more than {MAX_CHUNKS:,} chunks")
         except h11.RemoteProtocolError as error:
             self.fault = _fault(error)
-            raise
+            # its frames refer to it and to this connection, and would be freed late
+            raise error.with_traceback(None) from None
         return event
 
     @property

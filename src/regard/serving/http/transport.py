@@ -60,12 +60,17 @@ class Transport:
         if not self._is_receiving():
             self._transport.close()
             return
-        self._transport.write_eof()
+        try:
+            self._transport.write_eof()
+        except OSError:  # the client has reset the connection
+            self._transport.abort()
+            return
         self._transport.resume_reading()
         self._loop.call_later(LINGER_SECONDS, self._transport.close)
 
     def end(self) -> None:
-        """Stop the timers of a connection that is lost."""
+        """Stop the timers of a connection that is lost, and release it."""
+        self._is_receiving = bool
         for timer in (self._reading, self._probing):
             if timer is not None:
                 timer.cancel()
