@@ -13,7 +13,7 @@ from pathlib import Path
 from regard.characters import comparable, quoted, with_escapes
 from regard.config import Data, ModelConfig, TrainingConfig
 from regard.data.examples import Pair
-from regard.data.files.columns import is_count
+from regard.data.files.decimals import is_count
 from regard.data.files.lines import numbers_of
 from regard.data.several_labels import find_several_labels
 from regard.data.text.features import FeatureTokenizer, split_source

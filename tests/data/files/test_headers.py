@@ -138,12 +138,10 @@ def test_a_table_below_a_title_may_have_no_header(tmp_path):
     assert (len(corpus.pairs), [problem.line for problem in corpus.problems]) == (30, [1])
 
 
-@pytest.mark.parametrize(
-    "first", ["a", "word1,form1", "source,target", "name,other", "word1,form1,,"]
-)
+@pytest.mark.parametrize("first", ["a", "word1,form1", "name,other", "word1,form1,,"])
 def test_ragged_rows_are_no_titles(tmp_path, first):
     path = tmp_path / "a.csv"
-    num_columns = 2 if first == "a" else 4 if first != "source,target" else 6
+    num_columns = 2 if first == "a" else 4
     cells = ["x", "y", "z", "v"][: num_columns - 2]
     path.write_text(f"{first}\n" + "".join(",".join([*row, *cells]) + "\n" for row in ROWS))
     assert len(inspect(path).lines()) == 2
@@ -306,7 +304,47 @@ def test_a_first_row_without_a_cell_is_no_header_if_that_is_set(tmp_path):
     settings = TableSettings(header=False, source_columns=("1",), target_columns=("2",))
     assert read_pairs(path, settings=settings).pairs[0].target == "form"
     path.write_text("\n".join(["word,form", *rows, "1,2"]) + "\n")
-    assert inspect(path).header == ("word", "form")
+    with pytest.raises(UserError, match="30 of 31 rows below have more"):
+        inspect(path)
+
+
+WIDER_ROWS = {
+    "a comma in each source": lambda n, a, b: f"{a} x, y,{b}",
+    "a comma in each target": lambda n, a, b: f"{a},{b}, y",
+    "a comma in both": lambda n, a, b: f"{a}, x,{b}, y",
+    "a decimal comma": lambda n, a, b: f"{a},{n},50",
+    "a third column": lambda n, a, b: f"{a},{b},{n}",
+    "four more columns": lambda n, a, b: f"{a},{b},x,y,z,v",
+    "numbers that do not count the rows": lambda n, a, b: f"{2 * n + 3}, {a},{b}",
+    "names of rows without quotes": lambda n, a, b: f"row {n},{a},{b}",
+}
+
+
+@pytest.mark.parametrize("kind", WIDER_ROWS)
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_a_header_with_fewer_cells_than_all_rows_stops(tmp_path, kind, delimiter):
+    path = tmp_path / ("a.csv" if delimiter == "," else "a.tsv")
+    rows = [WIDER_ROWS[kind](n, a, b) for n, (a, b) in enumerate(ROWS)]
+    path.write_text("\n".join(["source,target", *rows]).replace(",", delimiter) + "\n")
+    message = "first row has 2 cells, and 30 of 30 rows below have more"
+    for reader in (inspect, read_pairs, SourceTable.open):
+        with pytest.raises(UserError, match=message):
+            reader(path, settings=TableSettings())
+
+
+def test_quoted_names_of_rows_need_no_name(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = [f'"row {n}","{a}, x","{b}"' for n, (a, b) in enumerate(ROWS)]
+    path.write_text("\n".join(['"source","target"', *rows]) + "\n")
+    assert inspect(path).header == ("", "source", "target")
+    assert [pair.source for pair in read(path).pairs] == [f"{a}, x" for a, _ in ROWS]
+
+
+def test_a_delimiter_at_the_end_of_each_row_adds_no_names_of_rows(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("source,target\n" + "".join(f"{a},{b},\n" for a, b in ROWS))
+    assert inspect(path).header == ("source", "target")
+    assert [(pair.source, pair.target) for pair in read(path).pairs] == ROWS
 
 
 def test_a_blank_first_cell_above_equal_cells_is_no_header(tmp_path):

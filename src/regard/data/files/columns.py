@@ -8,12 +8,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from statistics import median
 from unicodedata import normalize
 
 from regard.data.files.decimals import NEARLY_ALL as NEARLY_ALL_NUMBERS
-from regard.data.files.decimals import NumberForm, NumberText, is_missing, is_number, split_plain
+from regard.data.files.decimals import (
+    NumberForm,
+    NumberText,
+    is_count,
+    is_missing,
+    is_number,
+    split_plain,
+)
 from regard.data.files.header import (
     CLASS_NAMES,
     DATE,
@@ -297,13 +303,6 @@ def is_informative(cells: Sequence[str], num_rows: int | None = None) -> bool:
     if 2 * sum(not cell for cell in cells) >= len(cells) or len(set(cells)) == 1:
         return False
     return not (is_count(cells) or _numbers_rows(cells, num_rows or len(cells)))
-
-
-def is_count(cells: Sequence[str]) -> bool:
-    """Return whether the cells are whole numbers that rise by one, such as row numbers."""
-    if len(cells) < 3 or not all(cell.isdecimal() and len(cell) < 16 for cell in cells):
-        return False
-    return all(second - first == 1 for first, second in pairwise(map(int, cells)))
 
 
 def _numbers_rows(cells: Sequence[str], num_rows: int) -> bool:

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from operator import methodcaller
 
 from regard.data.files.units import Number, is_currency, split_number
@@ -52,6 +53,13 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_count(cells: Sequence[str]) -> bool:
+    """Return whether the cells are whole numbers that rise by one, such as row numbers."""
+    if len(cells) < 3 or not all(cell.isdecimal() and len(cell) < 16 for cell in cells):
+        return False
+    return all(second - first == 1 for first, second in pairwise(map(int, cells)))
 
 
 def stripped(cell: str) -> str:

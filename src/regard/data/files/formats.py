@@ -20,6 +20,7 @@ from regard.data.files.header import (
     has_header,
     is_usual_name,
     lacks_first_name,
+    lacks_name,
     names_columns_too,
     num_titles,
 )
@@ -251,10 +252,12 @@ def _below_titles(
     cells = [row for row in cells[start:] if not is_blank(row)]
     if not cells:
         return form
-    if lacks_first_name(cells, settings):
+    if lacks_first_name(cells, settings, are_quoted=_begin_quoted(lines, form.quotes)):
         return replace(form, has_row_names=True, width=len(cells[0]) + 1)
     names_a_column = settings.header is not False and any(map(is_usual_name, cells[0]))
     has_names = has_header(cells, settings)
+    if has_names:
+        check_widths(path, cells[0], cells[1:])
     is_header = names_a_column or has_names
     if len(cells) > 1 and has_names and names_columns_too(*cells[:2]):
         form = replace(form, second_line=rows[start + 1].line)
@@ -263,6 +266,27 @@ def _below_titles(
         cells += [row.cells for row in others if row.fault is None]
     width = num_columns(cells, has_header=is_header)
     return replace(form, width=_with_named(width, settings))
+
+
+def check_widths(path: Path, header: Sequence[str], body: Sequence[Sequence[str]]) -> None:
+    """Raise a UserError if half of the rows below a header have more cells: a text with a comma
+    that is not in quotes shifts the cells after it."""
+    num_wide = sum(not is_blank(row[len(header) :]) for row in body)
+    if header and num_wide and 2 * num_wide >= len(body):
+        raise UserError(
+            f"{path}: the first row has {len(header)} cells, and {num_wide:,} of {len(body):,} "
+            "rows below have more: quote texts with commas or other delimiters, or add the cells "
+            "that the first row lacks"
+        )
+
+
+def _begin_quoted(lines: Sequence[str], quotes: Quotes | None) -> bool:
+    """Return whether nearly all lines, the first one included, begin with a quoted cell."""
+    filled = [line for line in lines if line.strip()]
+    if quotes is None or not filled:
+        return False
+    num_quoted = sum(line.startswith(quotes.mark) for line in filled)
+    return filled[0].startswith(quotes.mark) and num_quoted >= NEARLY_ALL * len(filled)
 
 
 def _with_named(width: int, settings: TableSettings) -> int:
@@ -347,7 +371,7 @@ def _is_written_by_r(lines: Sequence[str], delimiter: str) -> bool:
         rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
     except csv.Error:
         return False
-    return lacks_first_name(rows, TableSettings())
+    return lacks_first_name(rows, TableSettings(), are_quoted=_begin_quoted(lines, Quotes()))
 
 
 def _is_punctuation(lines: Sequence[str], delimiter: str) -> bool:
@@ -368,7 +392,7 @@ def _share(lines: Sequence[str], delimiter: str) -> float:
     if not counts:
         return 0.0
     ((num_columns, count),) = counts.most_common(1)
-    is_whole = len(rows[0]) == num_columns or lacks_first_name(rows, TableSettings())
+    is_whole = len(rows[0]) == num_columns or lacks_name(rows, TableSettings())
     return count / (len(rows) + num_wrong) if num_columns > 1 and is_whole else 0.0
 
 

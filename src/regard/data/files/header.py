@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from regard.data.files.decimals import NumberForm, is_missing, is_number, may_be_number
+from regard.data.files.decimals import NumberForm, is_count, is_missing, is_number, may_be_number
 from regard.data.files.encodings import script_of
 from regard.data.files.sides import is_code, is_side
 from regard.data.files.tables import TableSettings, find_column, is_blank
@@ -221,14 +221,26 @@ def num_titles(rows: Sequence[Sequence[str]], settings: TableSettings) -> int:
     return start if is_table and any(num_cells[:start]) else 0
 
 
-def lacks_first_name(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
-    """Return whether the first row names all columns but the first one, as R's write.table writes
-    tables: it has one cell fewer than every other row, and the first cells of these are unique."""
+def lacks_name(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
+    """Return whether the first row has one cell fewer than every other row, and the first cells of
+    these are unique, as in tables with names of rows."""
     rows = [row for row in rows if not is_blank(row)]
     if settings.header is False or not rows:
         return False
     first, body = ["", *rows[0]], rows[1:]
     return {len(row) for row in body} == {len(first)} and _names_all_but_rows(first, body)
+
+
+def lacks_first_name(
+    rows: Sequence[Sequence[str]], settings: TableSettings, *, are_quoted: bool
+) -> bool:
+    """Return whether the first row names all columns but the first one, as R's write.table writes
+    tables: the first cells of the other rows are in quotes, or count the rows. Other first cells
+    may be the beginning of a text with a comma that is not in quotes."""
+    body = [row for row in rows[1:] if not is_blank(row)]
+    if not lacks_name(rows, settings) or all(not row[-1].strip() for row in body):
+        return False
+    return are_quoted or is_count([row[0].strip() for row in body])
 
 
 def _names_all_but_rows(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:

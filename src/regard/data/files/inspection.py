@@ -20,7 +20,6 @@ from regard.data.files.tables import (
     TableSettings,
     column_name,
     column_number,
-    is_blank,
     require_column,
     show_cells,
     suffix_of,
@@ -247,8 +246,8 @@ def _inspect(
     header, body = (rows[0], rows[1:]) if is_header else (None, rows)
     body = [row for row in body if row != header]
     num_columns = len(rows[0])
-    if is_header and not (form.has_names or form.width):
-        _check_widths(path, header or (), body)
+    if is_header and not form.has_names:
+        formats.check_widths(path, header or (), body)
     sides = {"source": settings.source_columns, "target": settings.target_columns}
     numbers = {side: _number(path, side, names, rows[0], header) for side, names in sides.items()}
     columns = numbers["source"], numbers["target"]
@@ -283,18 +282,6 @@ def _inspect(
         first=rows[0],
         titles=formats.titles_line(path, form, settings),
     )
-
-
-def _check_widths(path: Path, header: Sequence[str], body: Sequence[Sequence[str]]) -> None:
-    """Raise a UserError if half of the rows below a header have more cells: a text with a comma
-    that is not in quotes shifts the cells after it."""
-    num_wide = sum(not is_blank(row[len(header) :]) for row in body)
-    if header and num_wide and 2 * num_wide >= len(body):
-        raise UserError(
-            f"{path}: the first row has {len(header)} cells, and {num_wide:,} of {len(body):,} "
-            "rows below have more: quote texts with commas or other delimiters, or add the cells "
-            "that the first row lacks"
-        )
 
 
 def _one_column(
