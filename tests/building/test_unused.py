@@ -92,6 +92,7 @@ NUMBERS = {
     "channels": (5, 6),
     "embedding": 12,
     "label_smoothing": 0.1,
+    "label_weights": ("balanced",),
     "teacher_forcing": 0.5,
     "teacher_forcing_end": 0.5,
     "max_positions": 29,
@@ -356,7 +357,7 @@ def test_every_field_of_training_changes_the_settings_or_is_named(task):
     """Settings of training are records, equal only if all of them are."""
     first = _settings(DATA[task], TrainingConfig())
     for name, value in variants(TrainingConfig()):
-        if name in ("initial_run", "freeze", "device", "metric", "epochs"):
+        if name in ("initial_run", "freeze", "device", "metric", "epochs", "label_weights"):
             continue  # read by `prepare`, by keep_fixed, device_of and measure_of
         if name == "objective" and (task == "classify" or value == "distillation"):
             continue  # rejected, or needs teachers

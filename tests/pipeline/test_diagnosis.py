@@ -217,6 +217,22 @@ def test_the_most_frequent_label_is_no_success():
     assert diagnose(end(100.0), log("accuracy"), ["A"] * 29, TRAINING) is None
 
 
+def test_unbalanced_labels_are_advised_weights():
+    targets, flat = ["A"] * 95 + ["B"] * 5, log("accuracy", dev=(5.0, 5.0))
+    advice = "; labels are unbalanced: set --training.label-weights balanced"
+    assert (diagnose(end(95.0), flat, targets, TRAINING) or "").endswith(advice)
+    falling = log("accuracy", dev=(5.0, 3.0, 1.0))
+    assert (diagnose(end(95.0), falling, targets, TRAINING) or "").endswith(advice)
+    assert advice not in (diagnose(end(55.0), flat, ["A"] * 55 + ["B"] * 45, TRAINING) or "")
+    weighted = replace(TRAINING, label_weights=("balanced",))
+    assert diagnose(end(80.0), flat, targets, weighted) is None
+    of_f1 = log("macro F1", dev=(5.0, 5.0))
+    sentence = diagnose(end(48.71), of_f1, targets, weighted) or ""
+    assert "dev macro F1 48.71, not above 48.72 for always answering 'A'" in sentence
+    assert advice not in sentence
+    assert diagnose(end(50.0), of_f1, targets, weighted) is None
+
+
 FLAT = log(dev=(5.0, 5.0))
 
 

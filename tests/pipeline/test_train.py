@@ -312,7 +312,9 @@ def settings(config, precision):
 
 REWARDS = {"objective", "reward", "samples", "likelihood_weight", "sharpness"}
 TEACHERS = {"teachers", "teacher_weight", "divergence", "temperature"}
-ELSEWHERE = REWARDS | TEACHERS | {"freeze", "metric", "device", "precision", "track"}
+ELSEWHERE = (
+    REWARDS | TEACHERS | {"freeze", "metric", "device", "precision", "track", "label_weights"}
+)
 """Fields that are no settings of the loop, or that `tests/tasks` tests."""
 
 

@@ -49,6 +49,20 @@ def test_the_loss_of_classes_is_cross_entropy():
     assert cost(ClassObjective(0.1), [0, 0, 1]) == pytest.approx(float(smooth))
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_weights_of_labels_are_those_of_torch(smoothing):
+    """A mean over batches too, whose divisor is the sum of the weights."""
+    weights, targets = (0.25, 3.5), [0, 0, 1]
+    objective = ClassObjective(smoothing, weights)
+    judge = nn.CrossEntropyLoss(torch.tensor(weights), label_smoothing=smoothing)
+    expected = judge(VALUES, torch.tensor(targets)).item()
+    assert objective.count(batch(targets)) == 4.0
+    assert objective.size(batch(targets)) == 3
+    assert cost(objective, targets) / 4.0 == pytest.approx(expected)
+    equal = ClassObjective(smoothing, (1.0, 1.0))
+    assert cost(equal, targets) == pytest.approx(cost(ClassObjective(smoothing), targets))
+
+
 def test_the_loss_of_numbers_is_squared_error():
     assert cost(NumberObjective(), [[1.0, 1.0], [0.5, 2.0]]) == pytest.approx(4 / 2)
 

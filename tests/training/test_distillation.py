@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -157,6 +159,29 @@ def test_labels_are_compared(name):
     assert [each.name for each in loss.penalties] == ["balance"]
     assert float(loss.measures[1].value) == pytest.approx(divergence, rel=1e-9)
     assert objective.count(labels()) == 3
+
+
+def test_weights_of_labels_are_numbers_of_examples():
+    """A weight of 2 counts an example twice, in the mean divergence too."""
+    student, teachers = free(1), Teachers((free(2),), ("a",))
+    weights = tuple(2.0 if number == int(TARGETS[1]) else 1.0 for number in range(5))
+    objective = Distillation(ClassObjective(0.0, weights), teachers)
+    single = Distillation(ClassObjective(), teachers)
+    loss = objective(student, labels(), FIRST, torch.Generator())
+    terms = []
+    for target in range(3):
+        picked = Free(student.logits.detach()[target : target + 1])
+        teacher = Teachers((Free(teachers.models[0].logits[target : target + 1]),), ("a",))
+        part = replace(single, teachers=teacher)
+        batch = labels().select(torch.tensor([target]))
+        terms.append(part(picked, batch, FIRST, torch.Generator()))
+    factors = [weights[int(target)] for target in TARGETS]
+    sums = sum(factor * term.sum for factor, term in zip(factors, terms, strict=True))
+    assert objective.count(labels()) == sum(factors)
+    torch.testing.assert_close(loss.sum, sums)
+    divergences = [float(term.measures[-1].value) for term in terms]
+    mean = np.dot(factors, divergences) / sum(factors)
+    assert float(loss.measures[-1].value) == pytest.approx(mean)
 
 
 def test_the_minimum_is_the_mixture_of_teacher_and_target():

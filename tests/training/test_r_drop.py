@@ -122,6 +122,19 @@ def test_labels_are_two_passes():
     assert float(loss.penalties[1].value) == pytest.approx(divergence, rel=1e-5)
 
 
+def test_weights_of_labels_are_numbers_of_examples():
+    """A weight of 2 counts an example twice."""
+    logits = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1)).double()
+    targets, weights = torch.tensor([0, 4, 0]), torch.ones(5).double()
+    weights[4] = 2
+    twice = two_pass_terms(logits[:, [0, 1, 1, 2]], targets[[0, 1, 1, 2]], 0.0, WEIGHT)
+    weighted = two_pass_terms(logits, targets, 0.0, WEIGHT, weights)
+    torch.testing.assert_close(weighted, twice)
+    smooth = two_pass_terms(logits, targets, SMOOTHING, WEIGHT, weights)[0]
+    judge = nn.CrossEntropyLoss(weights, reduction="sum", label_smoothing=SMOOTHING)
+    torch.testing.assert_close(smooth, sum(judge(each, targets) for each in logits) / 2)
+
+
 def test_a_training_logs_the_divergence_and_reduces_it():
     def logged(weight):
         model, watcher = tiny_model(dropout=0.4), Watcher()

@@ -20,6 +20,7 @@ from regard.config.checks import (
     Weight,
     check_fields,
 )
+from regard.config.label_weights import BALANCED, parse_label_weights
 from regard.errors import UserError
 from regard.names import (
     DeviceName,
@@ -71,6 +72,10 @@ class TrainingConfig:
     """Maximum norm of the gradient. Larger gradients are scaled down."""
     label_smoothing: Share = 0.0
     """Probability that is spread evenly over the vocabulary."""
+    label_weights: tuple[str, ...] | None = None
+    """Weights of labels in the training loss: balanced (n / (k n_label) for n training examples and
+    k labels), or LABEL:WEIGHT for each label, such as spam:4; other labels have weight 1. The dev
+    loss has no weights. Default: all labels have weight 1."""
     objective: ObjectiveName = "likelihood"
     """Objective: likelihood of the references, probabilities of trained models (distillation), or
     rewards of sampled texts: expected_reward (Wu et al. 2016), minimum_risk (Shen et al. 2016),
@@ -134,8 +139,9 @@ class TrainingConfig:
     tensorboard, wandb, mlflow."""
     metric: MetricName | None = None
     """Dev score of decoded outputs, which selects the best checkpoint; the lower dev loss decides
-    between equal scores. Default: chrf for text, cider for captions, accuracy for labels, r2
-    (explained variance in per cent) for numbers. BLEU is 0 for targets of fewer than four words."""
+    between equal scores. Default: chrf for text, cider for captions, accuracy for labels (macro_f1
+    with label_weights), r2 (explained variance in per cent) for numbers. BLEU is 0 for targets of
+    fewer than four words."""
     device: DeviceName = "auto"
     """Device. auto is a GPU if torch sees one."""
     seed: Seed = 1
@@ -149,6 +155,8 @@ class TrainingConfig:
                     f"training.adam_betas is {self.adam_betas}: expected two numbers from 0 to "
                     "below 1"
                 )
+        if self.label_weights is not None and self.label_weights != (BALANCED,):
+            parse_label_weights(self.label_weights)
         if self.r_drop and self.objective != "likelihood":
             raise UserError(
                 f"training.r_drop is {self.r_drop}, but training.objective is {self.objective}: "

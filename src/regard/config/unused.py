@@ -104,6 +104,8 @@ def _training(experiment: Experiment) -> Iterator[Rule]:
     forcing = {training.teacher_forcing, training.teacher_forcing_end} - {None}
     if forcing in ({1}, {0}):
         yield ("teacher_forcing_unit",), "all inputs are forced alike (training.teacher_forcing)"
+    if getattr(experiment.data, "target", None) != "label":
+        yield ("label_weights",), "the targets are not labels"
     yield from _rewards(training)
     yield from _distillation(training)
     if not any(_dropouts(experiment.model.resolve())):

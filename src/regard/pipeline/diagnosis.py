@@ -10,6 +10,7 @@ from typing import Any
 from regard.characters import quoted
 from regard.config import Experiment, TrainingConfig
 from regard.data.text.parallel import read_pairs
+from regard.metrics.classification import accuracy, macro_f1
 from regard.runs.folder import RunFolder
 from regard.tasks.checks import MIN_DEV, least_updates
 from regard.tasks.evaluation import EvaluationOptions, is_informative
@@ -28,6 +29,8 @@ MAX_UNLEARNED = {
 """Largest dev score, by metric, of a training that learned nothing."""
 FALL = 0.05
 """Relative fall of a loss below which the loss counts as flat."""
+UNBALANCED = 1.5
+"""Frequency of a label, over that of equally frequent labels, above which weights are advised."""
 SMALLER = "lower --data.batch-tokens or --data.batch-sentences"
 SHORT_TARGETS = "for short targets use --training.metric chrf or exact_match"
 BLEU_IS_ZERO = (
@@ -70,12 +73,17 @@ def diagnose(
         return sentence
     metric = str(validations[-1]["metric"])
     maximum, comparison = MAX_UNLEARNED.get(metric), ""
-    if metric == "accuracy" and targets:
-        ((label, count),) = Counter(targets).most_common(1)
-        maximum = 100 * count / len(targets)
+    constant = {"accuracy": accuracy, "macro F1": macro_f1}.get(metric)
+    weights = ""
+    if constant and targets:
+        counts = Counter(targets)
+        ((label, count),) = counts.most_common(1)
+        maximum = constant([label] * len(targets), targets).value
         comparison = f", not above {maximum:.2f} for always answering {quoted(label, 40)}"
-        if count == len(targets):
-            return None
+        if count == len(targets) or (training.label_weights and metric == "accuracy"):
+            return None  # weights of rare labels lower the accuracy
+        if not training.label_weights and count * len(counts) > UNBALANCED * len(targets):
+            weights = "; labels are unbalanced: set --training.label-weights balanced"
     if maximum is None or end.score > maximum:
         return None
     score, cause = f"dev {metric} {end.score:.2f}", _cause(end, records, validations, training)
@@ -87,13 +95,13 @@ def diagnose(
         few = f" on {_examples(targets)}" if len(targets) < MIN_DEV else ""
         return (
             f"dev {metric} is still {end.score:.2f}{few}{comparison}, but the dev loss falls (from "
-            f"{losses[0]:.3f} to {losses[-1]:.3f}): train longer; {_longer(end, training)}"
+            f"{losses[0]:.3f} to {losses[-1]:.3f}): train longer; {_longer(end, training)}{weights}"
         )
     if len(targets) < MIN_DEV:
         score += f" on {_examples(targets)}{comparison}"
         cause = cause or "too few dev examples to be sure; hold out more (--data.dev-size)"
-        return f"perhaps nothing was learned ({score}): {cause}"
-    return f"nothing was learned ({score}{comparison}): {cause or CHECKS}"
+        return f"perhaps nothing was learned ({score}): {cause}{weights}"
+    return f"nothing was learned ({score}{comparison}): {cause or CHECKS}{weights}"
 
 
 def _not_better(

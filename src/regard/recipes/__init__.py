@@ -17,7 +17,15 @@ from typing import Any
 
 import yaml
 
-from regard.config import DATA_SECTIONS, KINDS, MODELS, Experiment, ModelConfig, resolve
+from regard.config import (
+    DATA_SECTIONS,
+    KINDS,
+    MODELS,
+    Experiment,
+    ModelConfig,
+    label_weights,
+    resolve,
+)
 from regard.config.checks import alternatives, field_types, format_value, parse_value
 from regard.config.corpora import is_pattern, with_paths
 from regard.errors import UserError
@@ -322,6 +330,8 @@ def _text(hint: Any, value: Any, name: str, file: RecipeFile) -> str | Path | WO
     kinds = alternatives(hint)
     if value is None and NoneType in kinds:
         return None
+    if name == label_weights.NAME and isinstance(value, dict):
+        value = [f"{label}:{weight}" for label, weight in flat(value)]
     words = value if WORDS in kinds and isinstance(value, list) else [value]
     for word in words:
         if not isinstance(word, str):

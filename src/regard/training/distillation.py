@@ -99,7 +99,7 @@ class Distillation:
             raise ValueError(f"the share of the teachers is {self.weight}: expected above 0 to 1")
         check_true_inputs(self.objective, "student and teachers have equal inputs")
 
-    def count(self, batch: Any) -> int:
+    def count(self, batch: Any) -> int | float:
         """Return the divisor of the cross entropy."""
         return self.objective.count(batch)
 
@@ -124,10 +124,12 @@ class Distillation:
                 labels.targets,
                 self.teachers.of_labels(labels)(slice(None)),
                 self.objective.label_smoothing,
+                self.objective.weights(prediction.predictions),
             )
-            return self._loss(terms.sum(), terms, prediction, batch)
+            return self._loss(terms.sum(), terms, prediction, self.count(batch))
         output: Seq2SeqOutput = model(batch)
-        return self._loss(*self._of_words(output, cast(PairBatch, batch)), output, batch)
+        sums = self._of_words(output, cast(PairBatch, batch))
+        return self._loss(*sums, output, self.size(batch))
 
     def _of_words(
         self, output: Seq2SeqOutput, batch: PairBatch
@@ -152,17 +154,21 @@ class Distillation:
         targets: Int[Tensor, "word"],
         log_probabilities: Float[Tensor, "word vocabulary"],
         smoothing: float,
+        label_weights: Float[Tensor, "vocabulary"] | None = None,
     ) -> Float[Tensor, "term"]:
-        """Return both terms of the loss, summed over words."""
+        """Return both terms of the loss, summed over words. Both terms of a target are multiplied
+        by the weight of its label."""
         logs = at_least_float32(logits).log_softmax(dim=-1)
-        entropy = smoothed_entropy(logs, targets, smoothing)
+        entropy = smoothed_entropy(logs, targets, smoothing, label_weights)
         teacher, student = log_probabilities, logs
         if self.temperature != 1:
             teacher, student = (
                 (scores / self.temperature).log_softmax(dim=-1) for scores in (teacher, student)
             )
-        divergence = DIVERGENCES[self.divergence](teacher, student).sum()
-        return torch.stack([(1 - self.weight) * entropy, self._scale * divergence])
+        divergence = DIVERGENCES[self.divergence](teacher, student)
+        if label_weights is not None:
+            divergence = divergence * label_weights[targets]
+        return torch.stack([(1 - self.weight) * entropy, self._scale * divergence.sum()])
 
     @property
     def _scale(self) -> float:
@@ -174,8 +180,9 @@ class Distillation:
         total: Float[Tensor, ""],
         terms: Float[Tensor, "term"],
         output: Seq2SeqOutput | HeadOutput,
-        batch: PairBatch | ClassificationBatch,
+        count: int | float,
     ) -> Loss:
-        divergence = terms[1].detach() / self._scale / self.size(batch)
+        """Return the loss with the mean divergence, whose divisor is `count`."""
+        divergence = terms[1].detach() / self._scale / count
         measures = (*output.measures, Measure("divergence", divergence))
         return Loss(total, output.penalties, measures)

@@ -69,12 +69,17 @@ class CrossEntropy:
 
 
 def smoothed_entropy(
-    logs: Float[Tensor, "word vocabulary"], targets: Int[Tensor, "word"], smoothing: float
+    logs: Float[Tensor, "word vocabulary"],
+    targets: Int[Tensor, "word"],
+    smoothing: float,
+    weights: Float[Tensor, "vocabulary"] | None = None,
 ) -> Float[Tensor, ""]:
-    """Return the cross entropy of log probabilities, as in `CrossEntropy`, summed over words."""
-    entropy = F.nll_loss(logs, targets, reduction="sum")
+    """Return the cross entropy of log probabilities, as in `CrossEntropy`, summed over words. With
+    weights each log p(v) is multiplied by that of v, as in `torch.nn.CrossEntropyLoss`."""
+    entropy = F.nll_loss(logs, targets, weights, reduction="sum")
     if not smoothing:
         return entropy
+    logs = logs if weights is None else logs * weights
     return (1 - smoothing) * entropy - smoothing / logs.size(-1) * logs.sum()
 
 

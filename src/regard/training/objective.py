@@ -39,7 +39,7 @@ class Objective(Protocol):
     """Function from a model and a batch to a loss. It draws its random numbers from `generator`,
     the model from torch's default generator. Both are seeded for every update."""
 
-    def count(self, batch: Any) -> int:
+    def count(self, batch: Any) -> int | float:
         """Return the divisor of a batch's sum."""
 
     def size(self, batch: Any) -> int:
@@ -74,15 +74,27 @@ class NextToken:
 
 @dataclass(frozen=True)
 class ClassObjective:
-    """Classification: cross entropy, in nats."""
+    """Classification: cross entropy, in nats. With weights the loss is the weighted mean of
+    `torch.nn.CrossEntropyLoss`."""
 
     label_smoothing: float = 0.0
+    label_weights: tuple[float, ...] = ()
+    """Weight of each label. Empty if all weights are 1."""
 
-    def count(self, batch: ClassificationBatch) -> int:
-        """Return the number of targets."""
+    def count(self, batch: ClassificationBatch) -> int | float:
+        """Return the number of targets, or the sum of their weights."""
+        if not self.label_weights:
+            return len(batch.targets)
+        return sum(self.label_weights[number] for number in batch.targets.tolist())
+
+    def size(self, batch: ClassificationBatch) -> int:
         return len(batch.targets)
 
-    size = count
+    def weights(self, logits: Float[Tensor, "*batch label"]) -> Float[Tensor, "label"] | None:
+        """Return the weight of each label on the device of the logits; None if all are 1."""
+        return (
+            torch.tensor(self.label_weights, device=logits.device) if self.label_weights else None
+        )
 
     def __call__(
         self,
@@ -96,6 +108,7 @@ class ClassObjective:
         loss = F.cross_entropy(
             output.predictions.float(),
             batch.targets,
+            self.weights(output.predictions),
             reduction="sum",
             label_smoothing=self.label_smoothing,
         )
@@ -142,7 +155,7 @@ def mean_loss(objective: Objective, model: nn.Module, batches: Iterable[Any]) ->
     targets."""
     device = next(model.parameters()).device
     first, generator = Progress(1, 1), torch.Generator()
-    total, count = 0.0, 0
+    total, count = 0.0, 0.0
     for batch in islice(batches, processes.rank(), None, processes.number()):
         total += float(objective(model, batch.to(device), first, generator).sum)
         count += objective.count(batch)

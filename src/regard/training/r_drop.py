@@ -40,7 +40,7 @@ class RDrop:
     def __post_init__(self) -> None:
         check_true_inputs(self.objective, "both passes have equal inputs")
 
-    def count(self, batch: Any) -> int:
+    def count(self, batch: Any) -> int | float:
         """Return the divisor of the objective of one pass."""
         return self.objective.count(batch)
 
@@ -61,8 +61,8 @@ class RDrop:
             targets = cast(ClassificationBatch, batch).targets
             labels: tuple[HeadOutput, HeadOutput] = model(batch.source), model(batch.source)
             logits = torch.stack([output.predictions for output in labels])
-            smoothing = self.objective.label_smoothing
-            terms = two_pass_terms(logits, targets, smoothing, self.weight)
+            smoothing, weights = self.objective.label_smoothing, self.objective.weights(logits)
+            terms = two_pass_terms(logits, targets, smoothing, self.weight, weights)
             return self._loss(terms.sum(), terms, labels)
         words = model(batch), model(batch)
         return self._loss(*self._of_words(words, self.objective.loss.label_smoothing), words)
@@ -109,11 +109,16 @@ def two_pass_terms(
     targets: Int[Tensor, "word"],
     smoothing: float,
     weight: float,
+    label_weights: Float[Tensor, "vocabulary"] | None = None,
 ) -> Float[Tensor, "term"]:
     """Return the mean cross entropy of two passes and their weighted divergence, summed over words.
-    The mean of both Kullback-Leibler divergences is sum_v (p_v - q_v)(log p_v - log q_v) / 2."""
+    The mean of both Kullback-Leibler divergences is sum_v (p_v - q_v)(log p_v - log q_v) / 2. Both
+    terms of a target are multiplied by the weight of its label."""
     logs = at_least_float32(logits).log_softmax(dim=-1)
-    entropy = smoothed_entropy(logs.flatten(0, 1), targets.repeat(2), smoothing) / 2
+    twice = targets.repeat(2)
+    entropy = smoothed_entropy(logs.flatten(0, 1), twice, smoothing, label_weights) / 2
     probabilities = logs.exp()
     divergence = (probabilities[0] - probabilities[1]) * (logs[0] - logs[1])
+    if label_weights is not None:
+        divergence = divergence * label_weights[targets, None]
     return torch.stack([entropy, weight * divergence.sum() / 2])

@@ -48,7 +48,7 @@ class Losses:
     """Names of the penalties."""
     measures: tuple[str, ...]
     """Names of the measures."""
-    count: int
+    count: int | float
     words: int
     """Number of target tokens."""
 

@@ -14,8 +14,8 @@ class Totals:
     """Sums over the updates since the last line of the log."""
 
     loss: float = 0.0
-    count: int = 0
-    """Number of terms in the loss: words or sentences."""
+    count: int | float = 0
+    """Number of terms in the loss (words, sentences or labels), or the sum of their weights."""
     words: int = 0
     """Number of target tokens, without padding."""
     seconds: float = 0.0

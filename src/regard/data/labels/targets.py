@@ -52,12 +52,12 @@ class Labels:
                 f"{pair.place}: the label {quoted(pair.target, 40)} is not in the training data: "
                 f"expected one of {shown}"
             )
-        numbers = [self._number(pair.target) for pair in pairs]
+        numbers = [self.number(pair.target) for pair in pairs]
         return np.array(numbers, dtype=np.int64)
 
     def unseen(self, pairs: Iterable[Pair]) -> tuple[Pair, ...]:
         """Return the pairs with a label that the training data lack."""
-        return tuple(pair for pair in pairs if self._number(pair.target) is None)
+        return tuple(pair for pair in pairs if self.number(pair.target) is None)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -65,7 +65,8 @@ class Labels:
         exact = {name: number for number, name in enumerate(self.names)}
         return {composed(name): number for name, number in exact.items()} | exact
 
-    def _number(self, label: str) -> int | None:
+    def number(self, label: str) -> int | None:
+        """Return the number of a label; None if it is unknown."""
         number = self._numbers.get(label)
         return self._numbers.get(composed(label)) if number is None else number
 

@@ -22,12 +22,14 @@ from regard.errors import UserError
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS, PredictionFunction
 from regard.metrics.metric import Metric
 from regard.models.heads import HeadModel
+from regard.names import MetricName
 from regard.runs.folder import RunFolder
 from regard.runs.splits import Split
 from regard.tasks.arguments import sections_of
 from regard.tasks.checks import Finding, label_findings, series_findings
 from regard.tasks.classification.embeddings import set_embeddings
 from regard.tasks.classification.inputs import InputsAndTargets, SeriesInputs, placed
+from regard.tasks.classification.label_weights import describe, label_weights_of
 from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.classification.teachers import load_teacher
 from regard.tasks.objectives import distillation_of
@@ -65,7 +67,10 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
     torch.manual_seed(config.seed)
     model = build()
     dev, unseen = _scored(inputs, split.dev)
+    weights = _weights(config, inputs, encoded)
     reports = (*_cut(encoded, data.max_length), *unseen)
+    if isinstance(inputs.targets, Labels):
+        reports += describe(weights, inputs.targets)
     if model_config.vectors is not None and resumed is None:
         reports += (str(set_embeddings(model, inputs.reader, model_config.vectors)),)
     batches = PairBatches(encoded, settings, config.seed)
@@ -74,7 +79,10 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
         model,
         batches,
         objective_of(
-            config, inputs.targets, teachers_of(config, partial(load_teacher, data, inputs))
+            config,
+            inputs.targets,
+            teachers_of(config, partial(load_teacher, data, inputs)),
+            weights,
         ),
         _validation(experiment, inputs, dev) if dev else None,
         len(encoded),
@@ -141,6 +149,15 @@ def _check(config: TrainingConfig) -> None:
         )
 
 
+def _weights(
+    config: TrainingConfig, inputs: InputsAndTargets, encoded: EncodedLabels
+) -> tuple[float, ...]:
+    """Return the weight of each label; empty for numbers, or if all are 1."""
+    if not isinstance(inputs.targets, Labels):
+        return ()
+    return label_weights_of(config.label_weights, inputs.targets, encoded.targets)
+
+
 def _encoded(inputs: InputsAndTargets, pairs: Sequence[Pair]) -> EncodedLabels:
     with placed(pairs):
         sources = inputs.reader.encode([pair.source for pair in pairs])
@@ -148,12 +165,15 @@ def _encoded(inputs: InputsAndTargets, pairs: Sequence[Pair]) -> EncodedLabels:
 
 
 def objective_of(
-    config: TrainingConfig, targets: Targets, teachers: Teachers | None = None
+    config: TrainingConfig,
+    targets: Targets,
+    teachers: Teachers | None = None,
+    label_weights: tuple[float, ...] = (),
 ) -> Objective:
     """Return the training objective of a classifier or regressor. Distillation needs teachers."""
     if not isinstance(targets, Labels):
         return NumberObjective()
-    entropy = ClassObjective(config.label_smoothing)
+    entropy = ClassObjective(config.label_smoothing, label_weights)
     if config.objective == "distillation":
         return distillation_of(config, entropy, teachers)
     return RDrop(entropy, config.r_drop) if config.r_drop else entropy
@@ -185,7 +205,9 @@ def _validation(
 
 
 def _metric(config: TrainingConfig, inputs: InputsAndTargets) -> Metric[PredictionFunction]:
-    """Return the metric `training.metric`; by default accuracy for labels and R2 for numbers."""
+    """Return the metric `training.metric`; by default accuracy for labels, macro F1 for labels with
+    weights, and R2 for numbers."""
     if isinstance(inputs.targets, Labels):
-        return metric_named(config.metric, LABEL_METRICS, "accuracy", "labels")
+        default: MetricName = "macro_f1" if config.label_weights else "accuracy"
+        return metric_named(config.metric, LABEL_METRICS, default, "labels")
     return metric_named(config.metric, NUMBER_METRICS, "r2", "numbers")
