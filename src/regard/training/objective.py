@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from regard import processes
 from regard.data.batch import ClassificationBatch, PairBatch
 from regard.models.contracts import Measure, Penalty
+from regard.precise import at_least_float32
 from regard.shapes import Float, Tensor
 from regard.training.loss import CrossEntropy
 from regard.training.schedule import Progress
@@ -91,9 +92,9 @@ class ClassObjective:
         return len(batch.targets)
 
     def weights(self, logits: Float[Tensor, "*batch label"]) -> Float[Tensor, "label"] | None:
-        """Return the weight of each label on the device of the logits; None if all are 1."""
+        """Return the weight of each label, in the precision of the loss; None if all are 1."""
         return (
-            torch.tensor(self.label_weights, device=logits.device) if self.label_weights else None
+            at_least_float32(logits).new_tensor(self.label_weights) if self.label_weights else None
         )
 
     def __call__(
@@ -105,10 +106,11 @@ class ClassObjective:
     ) -> Loss:
         del progress, generator
         output = model(batch.source)
+        logits = output.predictions.float()
         loss = F.cross_entropy(
-            output.predictions.float(),
+            logits,
             batch.targets,
-            self.weights(output.predictions),
+            self.weights(logits),
             reduction="sum",
             label_smoothing=self.label_smoothing,
         )
