@@ -8,9 +8,13 @@ from torch import nn
 
 from regard.data.batch import ClassificationBatch, Numbers
 from regard.models.contracts import HeadOutput, Measure, Penalty
+from regard.training.loop import forward_and_backward
 from regard.training.objective import ClassObjective, NumberObjective, mean_loss
+from regard.training.replicas import replica_of
 from regard.training.schedule import Progress
+from regard.training.settings import TrainingSettings
 
+FIRST = Progress(1, 1)
 PENALTY = Penalty("balance", torch.tensor(0.25), is_mean=True)
 MEASURE = Measure("load", torch.tensor(1.5))
 VALUES = torch.tensor([[1.0, -1.0], [0.5, 2.0], [0.0, 0.0]])
@@ -61,6 +65,21 @@ def test_weights_of_labels_are_those_of_torch(smoothing):
     assert cost(objective, targets) / 4.0 == pytest.approx(expected)
     equal = ClassObjective(smoothing, (1.0, 1.0))
     assert cost(equal, targets) == pytest.approx(cost(ClassObjective(smoothing), targets))
+
+
+def test_the_weighted_mean_is_over_all_batches_of_an_update():
+    """Not the mean of the means of batches."""
+    weights, model = (0.25, 3.5), FixedOutput()
+    settings = TrainingSettings(objective=ClassObjective(0.1, weights))
+    batches = [batch([0, 0, 1]), batch([1]), batch([0, 1])]
+    losses = forward_and_backward(replica_of(model, settings.objective), settings, FIRST, batches)
+    logits = FixedOutput().outputs
+    rows, targets = torch.tensor([0, 1, 2, 0, 0, 1]), torch.tensor([0, 0, 1, 1, 0, 1])
+    judge = nn.CrossEntropyLoss(torch.tensor(weights), label_smoothing=0.1)
+    mean = judge(logits[rows], targets)
+    mean.backward()
+    assert float(losses.sums[0]) / losses.count == pytest.approx(float(mean.detach()))
+    torch.testing.assert_close(model.outputs.grad, logits.grad)
 
 
 def test_the_loss_of_numbers_is_squared_error():
