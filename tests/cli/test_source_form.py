@@ -226,7 +226,7 @@ def test_problems_of_many_kinds_are_reported_together(capsys):
     faults.warn(form, "no output")
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 6
-    assert lines[-1] == "lines 7, 8, 9, 10, 11 have other numbers of features; no output"
+    assert lines[-1] == "lines 7, 8, 9, 10, 11 have other problems; no output"
 
 
 def service_of(path):

@@ -11,8 +11,9 @@ import pandas
 import pytest
 
 import regard as package
+from regard.config import SearchConfig
 from regard.serving.api.limits import Limits
-from regard.serving.api.verbs import VERBS
+from regard.serving.api.verbs import VERBS, Settings
 from regard.serving.batches.operations import operations_of
 from tests.cli.test_commands import regard
 
@@ -102,7 +103,7 @@ def test_a_blank_line_of_invisible_characters_has_a_blank_prediction(run, tmp_pa
     model = package.load(run)
     assert [each.text for each in model.classify(texts)] == ["café", "", "", ""]
     operation = operations_of(model, 1000)["classify"]
-    assert operation.lengths(texts)[1:] == [0, 0, 0]
+    assert operation.lengths(texts, Settings(SearchConfig()))[1:] == [0, 0, 0]
     settings = VERBS["classify"].read({"texts": texts}, model.experiment.search, Limits())[1]
     assert json.loads(operation.run(texts, settings)[1])["text"] == ""
 

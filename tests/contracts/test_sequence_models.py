@@ -2,6 +2,7 @@
 
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, partial
+from itertools import pairwise as neighbours
 from itertools import product
 from typing import get_args
 
@@ -16,7 +17,7 @@ from regard.errors import UserError
 from regard.linear import freeze
 from regard.models.contracts import CopyingDecoder
 from regard.names import EqualSizesScoreName
-from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
+from regard.search import BeamSettings, Limits, NoPenalty, Restrictions, beam, forced, greedy
 from tests import configs
 from tests.contracts.choices import (
     CONVOLUTIONS,
@@ -471,6 +472,30 @@ def test_every_search_returns_the_attention_of_its_output(model, source, expecte
             seen = length if gathered.kind == "decoder" else gathered.weights.size(-1)
             torch.testing.assert_close(gathered.weights, weights[..., :seen])
             assert weights[..., seen:].eq(0).all()
+
+
+@UNCHECKED
+def test_restrictions_hold_in_every_hypothesis(model, source):
+    """Prefixes have the probabilities of forced decoding, and no pair of tokens is repeated."""
+    prefixes = (4, 5, 4), (7,), ()
+    restrictions = Restrictions(no_repeat_ngram=2, repetition_penalty=1.3, prefixes=prefixes)
+    limits, memories = replace(LIMITS, restrictions=restrictions), model.encode(source)
+    alone = greedy(model.decoder, memories, limits, need_weights=True)
+    single_beam = beam(model.decoder, memories, limits, BeamSettings(1, 1, NoPenalty()))
+    assert [each.tokens for each in alone] == [best.tokens for (best,) in single_beam]
+    several = beam(model.decoder, memories, limits, BeamSettings(5, 3))
+    for prefix, first, hypotheses in zip(prefixes, alone, several, strict=True):
+        for hypothesis in (first, *hypotheses):
+            assert hypothesis.tokens[: len(prefix)] == prefix
+            pairs = [*neighbours(hypothesis.tokens)]
+            free = range(max(len(prefix) - 1, 0), len(pairs))
+            assert not any(pairs[place] in pairs[:place] for place in free)
+    inputs, outputs = torch.tensor([[START, 4, 5]]), torch.tensor([[4, 5, 4]])
+    read_again = model.encode(part(source, [0]))
+    read = forced(model.decoder, read_again, inputs, outputs, outputs > 0)
+    expected = read.log_probabilities[0]
+    result = torch.tensor(alone[0].log_probabilities[:3], dtype=expected.dtype)
+    torch.testing.assert_close(result, expected)
 
 
 @UNCHECKED

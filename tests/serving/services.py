@@ -54,7 +54,7 @@ class Fake:
     def __post_init__(self):
         self.open.set()
 
-    def lengths(self, items):
+    def lengths(self, items, settings):
         if "unreadable" in items:
             raise ValueError("unreadable")
         return [len(text) for text in items]

@@ -55,6 +55,8 @@ class Options:
     images: tyro.conf.Positional[tuple[str, ...]]
     """Image files, or folders of images; for a run on generated scenes also scenes as text."""
     search: SearchFields = field(default_factory=SearchConfig)
+    prefix: str | None = None
+    """Text that each caption begins with."""
     nbest: BeamSize = 1
     """Number of captions for each image, best first."""
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
@@ -143,6 +145,7 @@ class Captioning:
                     search=options.search,
                     num_best=options.nbest,
                     attention=traces is not None,
+                    prefix=options.prefix,
                 )
                 for (name, _), caption in zip(contents, captions, strict=True):
                     for hypothesis in (caption, *caption.alternatives):

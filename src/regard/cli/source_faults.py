@@ -57,7 +57,7 @@ class FormFaults:
             warn(f"{_have(lines)} {problem}; {outcome}")
         rest = [number for lines in [*self.unfit.values()][KINDS_SHOWN:] for number in lines]
         if rest:
-            warn(f"{_have(sorted(rest))} other numbers of features; {outcome}")
+            warn(f"{_have(sorted(rest))} other problems; {outcome}")
         if self.unknown.lines:
             warn(
                 f"{_have(self.unknown.lines)} values of features that are not in the vocabulary: "

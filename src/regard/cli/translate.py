@@ -74,6 +74,11 @@ class Options:
     sheet: str | None = None
     """Table: sheet of a workbook (default: the first with a table)."""
     search: SearchFields = field(default_factory=SearchConfig)
+    prefix: str | None = None
+    """Text that each translation begins with."""
+    prefix_file: Path | None = None
+    """File with a line for each source: the text that its translation begins with; blank for
+    none."""
     nbest: BeamSize = 1
     """Number of translations of each line. With more than one, a line of the output has line
     number TAB score TAB text."""
@@ -103,7 +108,11 @@ class Options:
 def run(arguments: list[str]) -> int:
     """Translate lines in their order; return 1 if a line has no output."""
     options = parse(Options, arguments, "regard translate")
-    check_different([options.file], options.output, options.alignments, options.trace)
+    written = options.output, options.alignments, options.trace
+    read = options.file, *filter(None, [options.prefix_file])
+    check_different(map(str, read), *written)
+    if options.prefix is not None and options.prefix_file is not None:
+        raise UserError("--prefix and --prefix-file are both set: leave one of them out")
     if options.follow and (options.nbest > 1 or options.verbose or options.output):
         raise UserError(
             "--follow prints one line for each input line: leave out --nbest, --verbose and "
@@ -143,7 +152,7 @@ def _run_on_cluster(options: Options) -> int:
         "translate",
         options,
         runs=runs,
-        inputs=(options.file, options.search.lexicon),
+        inputs=(options.file, options.search.lexicon, options.prefix_file),
         outputs=(options.output, options.alignments, options.trace),
     )
     if table is None:
@@ -229,17 +238,23 @@ class Translation:
                 number = 0 if part is None else part.begin
                 chunks = self._row_chunks(part)
             output = TranslationOutput.open(options, self.translator, self.table, files, part)
+            prefixes = self._prefixes(files, faults)
             if attention:
                 chunks = self._within_memory(chunks)
             for chunk in chunks:
                 form = self.translator.source_form
                 texts = faults.fitting(form, ((source.line, source.text) for source in chunk))
+                prefix = self._prefix_of(prefixes, number, chunk)
+                if any(prefix):
+                    problems = self.translator.prefix_problems(texts, prefix, options.search)
+                    texts = faults.without(problems, chunk, texts)
                 with naming_lines([source.line for source in chunk]):
                     translations = self.translator.translate(
                         texts,
                         search=options.search,
                         num_best=options.nbest,
                         attention=attention,
+                        prefix=prefix,
                     )
                 for source, translation in zip(chunk, translations, strict=True):
                     output.add(source.row, number, translation)
@@ -252,7 +267,34 @@ class Translation:
                 if options.follow:
                     self.warn(faults)
                     faults.clear()
+            if part is None and number < len(prefixes or ()):
+                raise UserError(
+                    f"{options.prefix_file} has {len(prefixes or ())} lines for {number} sources: "
+                    "expected a line for each"
+                )
         return faults
+
+    def _prefixes(self, files: ExitStack, faults: TranslationFaults) -> list[str] | None:
+        """Read the file with the prefix of each source; None without a file."""
+        if self.options.prefix_file is None:
+            return None
+        name = str(self.options.prefix_file)
+        if name == "-":
+            raise UserError("--prefix-file is -: expected a file")
+        return list(LineInput.open(name, files, faults.add_problem).lines)
+
+    def _prefix_of(
+        self, prefixes: list[str] | None, number: int, chunk: Sequence[_Source]
+    ) -> list[str]:
+        """Return the prefix of each source of a chunk, whose first source has this number."""
+        if prefixes is None:
+            return [self.options.prefix or ""] * len(chunk)
+        if number + len(chunk) > len(prefixes):
+            raise UserError(
+                f"{self.options.prefix_file} has {len(prefixes)} lines, but {self.options.file} "
+                f"has at least {number + len(chunk)} sources: expected a line for each"
+            )
+        return prefixes[number : number + len(chunk)]
 
     def _within_memory(self, chunks: Iterable[list[_Source]]) -> Iterator[list[_Source]]:
         """Yield smaller chunks, whose attention fits into the memory."""

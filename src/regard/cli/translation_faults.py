@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regard.cli.lines import (
     MOSTLY,
@@ -30,6 +31,17 @@ class TranslationFaults(SourceFaults):
     refused: list[int] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     """Lines of outputs that were cut at the maximum length, once for each output."""
+
+    def without(
+        self, problems: Sequence[str | None], sources: Sequence[Any], texts: Sequence[str]
+    ) -> list[str]:
+        """Add the lines of sources whose prefix has a problem, and return the texts with blank ones
+        in their place."""
+        for source, problem in zip(sources, problems, strict=True):
+            if problem:
+                self.form.unfit.setdefault(problem, []).append(source.line)
+                self.num_refused += 1
+        return ["" if problem else text for text, problem in zip(texts, problems, strict=True)]
 
     def add(self, number: int, translation: GeneratedText, translator: TranslationModel) -> None:
         """Add the line with this number, from 1, if its translation reports a fault."""

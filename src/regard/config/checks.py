@@ -89,6 +89,7 @@ Dropout = Annotated[float, Range(0, 1, is_open_above=True)]
 """Probability of dropping a value. With 1 a model would learn nothing."""
 PositiveShare = Annotated[float, Range(0, 1, is_open=True)]
 Weight = Annotated[float, Range(0)]
+Factor = Annotated[float, Range(1)]
 Positive = Annotated[float, Range(0, is_open=True)]
 
 Value = TypeVar("Value")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from regard.config.checks import (
     BeamSize,
+    Factor,
     Length,
     LengthOrZero,
     Positive,
@@ -34,6 +35,11 @@ class SearchConfig:
     the power of this number (Wu et al. 2016)."""
     coverage_penalty: Weight = 0.0
     """Weight of the coverage penalty (Wu et al. 2016)."""
+    no_repeat_ngram: LengthOrZero = 0
+    """Number of tokens in a row that an output may not have twice; 0 for no limit."""
+    repetition_penalty: Factor = 1.0
+    """Factor of the log probability of a token that the output has already (after Keskar et al.
+    2019); 1 for no penalty. Scores include it."""
     max_source: Length | None = None
     """Longest source, in tokens. A longer source is reported and its output is empty. Default:
     twice data.max_length, the longest source of training."""

@@ -125,5 +125,6 @@ def _search(search: SearchConfig) -> dict[str, Any]:
         "length_penalty": 0 if search.length_penalty == 0 else 1,
         "patience": 2 if search.early_stopping else 4,
         "min_decoding_length": search.min_length,
+        "no_repeat_ngram_size": search.no_repeat_ngram,
         "suppress_sequences": [[SPECIAL[PAD]], [SPECIAL[START]]],
     }

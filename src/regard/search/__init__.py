@@ -7,6 +7,7 @@ from regard.search.greedy import greedy
 from regard.search.hypothesis import Hypothesis, HypothesisAttention, Lattice
 from regard.search.limits import Limits
 from regard.search.penalties import Average, GoogleLength, LengthPenalty, NoPenalty
+from regard.search.restrictions import Restrictions
 from regard.search.sample import sample
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "LengthPenalty",
     "Limits",
     "NoPenalty",
+    "Restrictions",
     "beam",
     "forced",
     "greedy",

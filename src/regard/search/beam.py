@@ -29,6 +29,7 @@ from regard.search.candidates import Candidates, top_candidates
 from regard.search.hypothesis import Hypothesis, Lattice
 from regard.search.limits import Limits, Rules, count_active, rows_to_keep
 from regard.search.penalties import Average, LengthPenalty, SourceCoverage
+from regard.search.restrictions import TokenHistory
 from regard.shapes import Bool, Float, Int, Tensor
 from regard.wanted import check_wanted
 
@@ -112,7 +113,7 @@ def beam(
         output, state = decoder.step(live.tokens, state, need_weights=with_weights)
         logits = decoder.project(output.features)
         candidates = top_candidates(
-            logits, live.totals, rules.forbidden(position), 2 * settings.size
+            logits, live.totals, rules.forbidden(position), 2 * settings.size, live.history
         )
         candidates = _live_and_finished(candidates, rules.end, settings.size)
         steps.append(
@@ -191,6 +192,7 @@ class _Live:
     totals: Float[Tensor, "batch hypothesis"]
     finished: _Finished | None
     coverage: SourceCoverage | None
+    history: TokenHistory | None
 
     @classmethod
     def start(cls, rules: Rules, memories: tuple[Memory, ...], settings: BeamSettings) -> _Live:
@@ -202,6 +204,7 @@ class _Live:
             torch.zeros_like(tokens, dtype=torch.float),
             None,
             SourceCoverage.none(memories[0]) if settings.coverage_penalty else None,
+            rules.history,
         )
 
     def end(self, is_done: Bool[Tensor, "batch"]) -> _Live:
@@ -220,6 +223,7 @@ class _Live:
             self.totals[sentences],
             self.finished.keep(sentences) if self.finished else None,
             self.coverage.keep(sentences) if self.coverage else None,
+            self.history.keep(sentences) if self.history else None,
         )
 
 
@@ -261,15 +265,16 @@ class _Update:
             # of equal scores, hypotheses that ended come before those cut off at the maximum
             finished = finished.add(scores.roll(-size, dims=1), places.roll(-size))
             totals = totals.masked_fill(is_finished, -torch.inf)
-        totals = totals[:, :size]
+        totals, tokens = totals[:, :size], candidates.tokens[:, :size]
         is_active = self._can_improve(totals.amax(dim=1), finished, live.maximum, position)
         extended = _Live(
             live.sentences,
             live.maximum,
-            candidates.tokens[:, :size],
+            tokens,
             totals,
             finished,
             coverage.first(size) if coverage else None,
+            live.history.extend(candidates.parents[:, :size], tokens) if live.history else None,
         )
         return extended, is_active
 

@@ -4,7 +4,8 @@
     sum     = total + log p_v                for each hypothesis and token
 
 On a CPU one kernel finds the best candidates of a sentence
-(`regard/kernels/output/candidates.hpp`). `_plain` is the formula, for every device and type.
+(`regard/kernels/output/candidates.hpp`). `_plain` is the formula, for every device and type, and
+for the restrictions of each hypothesis.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch.nn import functional as F
 
 from regard import kernels
 from regard.precise import precise_type
+from regard.search.restrictions import TokenHistory
 from regard.search.topk import stable_topk_of_sums
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -75,15 +77,19 @@ def top_candidates(
     totals: Float[Tensor, "batch hypothesis"],
     forbidden: Int[Tensor, "_"],
     count: int,
+    history: TokenHistory | None = None,
 ) -> Candidates:
-    """Return the `count` candidates with the highest totals, or all if there are fewer.
+    """Return the `count` candidates with the highest totals, or all if there are fewer. The
+    restrictions of the history change log probabilities.
 
     Among equal totals the lower hypothesis comes first, then the lower token. NaN comes before all
     numbers. Impossible candidates (-inf) come last and may be repeated. ValueError for shapes,
     types or devices that do not fit, and on a CPU for forbidden tokens outside the vocabulary."""
     _check(logits, totals, forbidden, count)
-    function = _native if totals.dtype == torch.float32 and kernels.suit(logits) else _plain
-    return function(logits, totals, forbidden, min(count, logits.size(1) * logits.size(2)))
+    count = min(count, logits.size(1) * logits.size(2))
+    if history is None and totals.dtype == torch.float32 and kernels.suit(logits):
+        return _native(logits, totals, forbidden, count)
+    return _plain(logits, totals, forbidden, count, history)
 
 
 def _check(logits: Tensor, totals: Tensor, forbidden: Tensor, count: int) -> None:
@@ -107,19 +113,30 @@ def _check(logits: Tensor, totals: Tensor, forbidden: Tensor, count: int) -> Non
 
 
 def log_probabilities(
-    logits: Float[Tensor, "*batch vocabulary"], forbidden: Int[Tensor, "_"]
+    logits: Float[Tensor, "*batch vocabulary"],
+    forbidden: Int[Tensor, "_"],
+    history: TokenHistory | None = None,
 ) -> Float[Tensor, "*batch vocabulary"]:
     """Return natural logarithms of the model's probabilities, at least in float32, and -inf for
-    forbidden tokens. Allowed tokens are not normalised again."""
+    forbidden tokens, changed by the restrictions of the history. Allowed tokens are not normalised
+    again."""
     dtype = precise_type(logits.dtype)
     values = torch.log_softmax(logits, dim=-1, dtype=dtype)
+    if history is not None:
+        return history.restrict_(values, forbidden)
     return values.index_fill_(-1, forbidden, -torch.inf) if forbidden.numel() else values
 
 
-def _plain(logits: Tensor, totals: Tensor, forbidden: Tensor, count: int) -> Candidates:
+def _plain(
+    logits: Tensor,
+    totals: Tensor,
+    forbidden: Tensor,
+    count: int,
+    history: TokenHistory | None = None,
+) -> Candidates:
     if forbidden.is_cpu and ((forbidden < 0) | (forbidden >= logits.size(2))).any():
         raise ValueError(f"forbidden: a token of {forbidden.tolist()} is out of range")
-    values = log_probabilities(logits, forbidden)
+    values = log_probabilities(logits, forbidden, history)
     sums, indices = stable_topk_of_sums(totals, values, count)
     logs = values.flatten(1).gather(1, indices).masked_fill(sums == -torch.inf, -torch.inf)
     num_tokens = logits.size(2)

@@ -13,15 +13,17 @@ from regard.search.candidates import top_candidates
 from regard.search.hypothesis import Hypothesis
 from regard.search.limits import Limits, Rules, count_active, rows_to_keep
 from regard.search.penalties import LengthPenalty, NoPenalty
+from regard.search.restrictions import TokenHistory
 from regard.shapes import Float, Int, Tensor
 from regard.wanted import check_wanted
 
 NO_PENALTY = NoPenalty()
 Choose = Callable[
-    [Float[Tensor, "batch 1 vocabulary"], Int[Tensor, "_"]],
+    [Float[Tensor, "batch 1 vocabulary"], Int[Tensor, "_"], TokenHistory | None],
     tuple[Int[Tensor, "batch 1"], Float[Tensor, "batch 1"]],
 ]
-"""Function from logits and forbidden tokens to the next tokens and their log probabilities."""
+"""Function from logits, forbidden tokens and history to the next tokens and their log
+probabilities."""
 
 
 def greedy(
@@ -47,12 +49,14 @@ def greedy(
 
 
 def most_probable(
-    logits: Float[Tensor, "batch 1 vocabulary"], forbidden: Int[Tensor, "_"]
+    logits: Float[Tensor, "batch 1 vocabulary"],
+    forbidden: Int[Tensor, "_"],
+    history: TokenHistory | None,
 ) -> tuple[Int[Tensor, "batch 1"], Float[Tensor, "batch 1"]]:
     """Return the most probable token of each row, the lowest of equally probable ones, and its log
     probability."""
     totals = logits.new_zeros(len(logits), 1, dtype=torch.float)
-    candidates = top_candidates(logits, totals, forbidden, 1)
+    candidates = top_candidates(logits, totals, forbidden, 1, history)
     return candidates.tokens, candidates.log_probabilities
 
 
@@ -69,6 +73,7 @@ def decode(
     done."""
     rules = Rules.of(limits, memories)
     maximum, state, tokens = rules.maximum, decoder.start(memories), rules.first()
+    history = rules.history
     sentences = torch.arange(maximum.size(0), device=maximum.device)
     num_sentences = num_active = maximum.size(0)
     steps, attention = [], []
@@ -76,9 +81,11 @@ def decode(
         check_wanted()
         output, state = decoder.step(tokens, state, need_weights=need_weights)
         logits = decoder.project(output.features)
-        tokens, log_probabilities = choose(logits, rules.forbidden(position))
-        steps.append(SearchStep(sentences, tokens, torch.zeros_like(tokens), log_probabilities))
+        tokens, log_probabilities = choose(logits, rules.forbidden(position), history)
+        parents = torch.zeros_like(tokens)
+        steps.append(SearchStep(sentences, tokens, parents, log_probabilities))
         attention.append(output.attention)
+        history = history.extend(parents, tokens) if history else None
         is_active = (tokens[:, 0] != rules.end) & (maximum > position + 1) & (sentences != DONE)
         still_active = count_active(is_active, position)
         if still_active == 0:
@@ -90,6 +97,7 @@ def decode(
             if rows is not None:
                 state, tokens = state.keep(rows), tokens[rows]
                 sentences, maximum = sentences[rows], maximum[rows]
+                history = history.keep(rows) if history else None
     pointers = BackPointers(steps, rules.end)
     ends = [HypothesisEnd(number, pointers.last(number), 0) for number in range(num_sentences)]
     return pointers.hypotheses(ends, attention)

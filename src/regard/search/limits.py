@@ -1,4 +1,4 @@
-"""Limits of a search: allowed tokens, and minimum and maximum lengths."""
+"""Limits of a search: allowed tokens, minimum and maximum lengths, and restrictions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 
 from regard.linear import round_rows_up
 from regard.models.contracts import Memory
+from regard.search.restrictions import Restrictions, TokenHistory
 from regard.shapes import Bool, Int, Tensor
 
 ROUND = 8
@@ -19,7 +20,7 @@ PATIENCE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Start token, end token, lengths and forbidden tokens of a search.
+    """Start token, end token, lengths, forbidden tokens and restrictions of a search.
 
     Lengths are in tokens, the end token included. With `end` None a text ends at its maximum only.
     The end token is forbidden before `minimum` other tokens; `forbidden` tokens (padding, the
@@ -31,6 +32,7 @@ class Limits:
     maximum: int | Int[Tensor, "batch"]
     minimum: int = 0
     forbidden: tuple[int, ...] = ()
+    restrictions: Restrictions | None = None
 
     def __post_init__(self) -> None:
         if self.minimum < 0:
@@ -54,11 +56,13 @@ class Rules:
     always_forbidden: Int[Tensor, "_"]
     forbidden_early: Int[Tensor, "_"]
     """Forbidden tokens before the minimum: `always_forbidden` and the end token."""
+    history: TokenHistory | None
+    """History before the first token; None without restrictions."""
 
     @classmethod
     def of(cls, limits: Limits, memories: tuple[Memory, ...]) -> Rules:
         """Return the rules for the sentences of these memories. ValueError if the limits have
-        maxima for another number of sentences."""
+        maxima or prefixes for another number of sentences."""
         keys = memories[0].keys
         maximum = torch.as_tensor(limits.maximum, device=keys.device)
         if maximum.dim() and maximum.size(0) != keys.size(0):
@@ -76,6 +80,7 @@ class Rules:
             longest,
             torch.tensor(limits.forbidden, dtype=torch.long, device=keys.device),
             torch.tensor((*limits.forbidden, *early), dtype=torch.long, device=keys.device),
+            TokenHistory.start(limits.restrictions, maximum).active,
         )
 
     @property

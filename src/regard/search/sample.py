@@ -9,6 +9,7 @@ from regard.search.candidates import log_probabilities
 from regard.search.greedy import decode
 from regard.search.hypothesis import Hypothesis
 from regard.search.limits import Limits
+from regard.search.restrictions import TokenHistory
 from regard.search.topk import stable_topk
 from regard.shapes import Float, Int, Tensor
 
@@ -38,9 +39,11 @@ def sample(
         raise ValueError(f"top_k is {top_k}: expected at least 1 token, or None for all")
 
     def draw(
-        logits: Float[Tensor, "batch 1 vocabulary"], forbidden: Int[Tensor, "_"]
+        logits: Float[Tensor, "batch 1 vocabulary"],
+        forbidden: Int[Tensor, "_"],
+        history: TokenHistory | None,
     ) -> tuple[Int[Tensor, "batch 1"], Float[Tensor, "batch 1"]]:
-        values, tokens = log_probabilities(logits[:, 0], forbidden), None
+        values, tokens = log_probabilities(logits, forbidden, history)[:, 0], None
         if top_k is not None:
             values, tokens = stable_topk(values, min(top_k, values.size(1)))
         drawn = _draw(values / temperature, generator)

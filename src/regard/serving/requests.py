@@ -134,8 +134,8 @@ def _image(
     service: Service, run: ServedRun, verb: Verb, request: Request, body: bytes
 ) -> tuple[Sequence[Any], Settings]:
     """Return an image that is the body itself, and the settings of the query."""
-    values = typed_values(request.query_params.multi_items())
-    values = read_fields(verb.options(service.limits), values)
+    fields = verb.options(service.limits)
+    values = read_fields(fields, typed_values(request.query_params.multi_items(), fields))
     return (body,), verb.settings(values, run.search)
 
 

@@ -31,6 +31,7 @@ from regard.search import (
     ImpossibleError,
     Lattice,
     Limits,
+    Restrictions,
 )
 from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
@@ -178,7 +179,7 @@ class Searcher:
             Average() if search.length_penalty == "average" else GoogleLength(search.length_penalty)
         )
         if search.beam == 1:
-            with _finite():
+            with _possible(limits.restrictions):
                 best = greedy_search(decoder, memories, limits, penalty, need_weights=attention)
             both = zip(best, encoder, strict=True)
             has_end = limits.end is not None
@@ -186,7 +187,7 @@ class Searcher:
         settings = BeamSettings(
             search.beam, num_best, penalty, search.coverage_penalty, search.early_stopping
         )
-        with _finite():
+        with _possible(limits.restrictions):
             result = beam_search(decoder, memories, limits, settings, need_weights=attention)
         return [
             SearchResult(
@@ -290,11 +291,29 @@ def forbidden_tokens(
     return (PAD, START, UNKNOWN) if forbids and has_unknown else (PAD, START)
 
 
+def restrictions_of(
+    search: SearchConfig, prefixes: Sequence[Sequence[int]] = ()
+) -> Restrictions | None:
+    """Return the restrictions of a search, with the tokens of the prefix of each source. None if
+    there are none."""
+    restrictions = Restrictions(
+        no_repeat_ngram=search.no_repeat_ngram,
+        repetition_penalty=search.repetition_penalty,
+        prefixes=tuple(map(tuple, prefixes)) if any(prefixes) else (),
+    )
+    return None if restrictions == Restrictions() else restrictions
+
+
 @contextmanager
-def _finite() -> Iterator[None]:
+def _possible(restrictions: Restrictions | None) -> Iterator[None]:
     try:
         yield
     except ImpossibleError as error:
+        if restrictions is not None:
+            raise UserError(
+                f"no output obeys the search options ({error}): search.no_repeat_ngram (with "
+                "search.min_length) excludes every token, or the prefix is impossible. Change them"
+            ) from error
         raise NotFiniteError(
             f"the model's probabilities are not finite ({error}). Its weights are damaged or too "
             "large: train again with a lower learning rate"

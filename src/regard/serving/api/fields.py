@@ -86,6 +86,22 @@ class Switch:
 
 
 @dataclass(frozen=True)
+class Text:
+    """A text."""
+
+    name: str
+    max_characters: int
+    about: str
+    is_required = False
+
+    def schema(self) -> Schema:
+        return {"type": "string", "maxLength": self.max_characters, "description": self.about}
+
+    def read(self, value: Any) -> str:
+        return read_text(self.name, value, self.max_characters)
+
+
+@dataclass(frozen=True)
 class Texts:
     """A list of texts."""
 
@@ -199,14 +215,19 @@ def read_fields(fields: Sequence[Field], values: Mapping[str, Any]) -> dict[str,
     return {field.name: field.read(values[field.name]) for field in fields if field.name in values}
 
 
-def typed_values(parameters: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return the parameters of a query as JSON values: whole numbers, true and false. RequestError
-    (422) for a name that comes twice."""
+def typed_values(
+    parameters: Sequence[tuple[str, str]], fields: Sequence[Field] = ()
+) -> dict[str, Any]:
+    """Return the parameters of a query as JSON values: whole numbers, true and false, except for
+    texts of these fields. RequestError (422) for a name that comes twice."""
+    texts = {field.name for field in fields if isinstance(field, Text)}
     values: dict[str, Any] = {}
     for name, text in parameters:
         if name in values:
             raise RequestError(422, f"the parameter {_shown(name)} comes twice")
-        if WHOLE_NUMBER.fullmatch(text):
+        if name in texts:
+            values[name] = text
+        elif WHOLE_NUMBER.fullmatch(text):
             values[name] = int(text)
         else:
             values[name] = {"true": True, "false": False}.get(text, text)

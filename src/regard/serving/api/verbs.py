@@ -16,6 +16,7 @@ from regard.serving.api.fields import (
     Pairs,
     Schema,
     Switch,
+    Text,
     Texts,
     read_fields,
 )
@@ -50,6 +51,7 @@ class Settings:
     search: SearchConfig
     num_best: int = 1
     attention: bool = False
+    prefix: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,11 @@ class Verb:
                 limits.max_length,
                 "Maximum number of tokens of an output. Default: of the run.",
             ),
+            Text(
+                "prefix",
+                limits.characters,
+                "Text that each output begins with. Default: none.",
+            ),
             attention,
         )
 
@@ -123,7 +130,8 @@ class Verb:
                 search = replace(search, **changes)
             except UserError as error:
                 raise RequestError(422, str(error)) from error
-        return Settings(search, num_best, values.get("attention", False))
+        attention, prefix = values.get("attention", False), values.get("prefix", "")
+        return Settings(search, num_best, attention, prefix)
 
 
 TEXT_RESULT = {

@@ -45,9 +45,10 @@ class Need(NamedTuple):
 class Operation(Protocol):
     """A verb of a loaded model. One thread at a time calls it."""
 
-    def lengths(self, items: Sequence[Any]) -> list[int]:
+    def lengths(self, items: Sequence[Any], settings: Settings, /) -> list[int]:
         """Return the number of source tokens of each text, pair or image. UserError for one that
-        does not have the form of the training sources."""
+        does not have the form of the training sources, or whose output cannot begin with the
+        prefix."""
 
     def needs(self, lengths: Sequence[int], settings: Settings) -> list[Need]:
         """Estimate the memory of each text, pair or image with these numbers of tokens."""
@@ -65,8 +66,15 @@ class Translate:
     max_numbers: int
     """Largest number of weights and scores of one text's attention."""
 
-    def lengths(self, items: Sequence[str]) -> list[int]:
-        return _source_lengths(self.model, items)
+    def lengths(self, items: Sequence[str], settings: Settings) -> list[int]:
+        lengths = _source_lengths(self.model, items)
+        if settings.prefix:
+            from regard.tasks.prefixes import check_prefixes
+
+            prefixes = [settings.prefix] * len(items)
+            problems = self.model.prefix_problems(items, prefixes, settings.search)
+            check_prefixes(problems, "text")
+        return lengths
 
     def needs(self, lengths: Sequence[int], settings: Settings) -> list[Need]:
         search, num_best = settings.search, settings.num_best
@@ -88,6 +96,7 @@ class Translate:
             search=settings.search,
             num_best=settings.num_best,
             attention=settings.attention,
+            prefix=settings.prefix,
         )
         limit = self.model.source_limit(settings.search)
         return [
@@ -113,7 +122,7 @@ class Score:
     model: TranslationModel
     max_numbers: int
 
-    def lengths(self, items: Sequence[tuple[str, str]]) -> list[int]:
+    def lengths(self, items: Sequence[tuple[str, str]], _settings: Settings) -> list[int]:
         sources = _source_lengths(self.model, [source for source, _ in items])
         targets = self.model.tokenizers.target.encode_batch([target for _, target in items])
         return [max(source, len(target)) for source, target in zip(sources, targets, strict=True)]
@@ -144,7 +153,7 @@ class Classify:
     model: ClassificationModel
     max_numbers: int
 
-    def lengths(self, items: Sequence[str]) -> list[int]:
+    def lengths(self, items: Sequence[str], _settings: Settings) -> list[int]:
         self.model.source_form.check("", items)
         return _lengths(items, self.model.inputs.reader.encode)
 
@@ -180,7 +189,7 @@ class Caption:
     model: CaptionModel
     max_numbers: int
 
-    def lengths(self, items: Sequence[bytes]) -> list[int]:
+    def lengths(self, items: Sequence[bytes], _settings: Settings) -> list[int]:
         return [1] * len(items)
 
     def needs(self, lengths: Sequence[int], settings: Settings) -> list[Need]:
@@ -212,6 +221,7 @@ class Caption:
                 search=settings.search,
                 num_best=settings.num_best,
                 attention=settings.attention,
+                prefix=settings.prefix,
             )
         )
         return [

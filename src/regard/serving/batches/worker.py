@@ -288,13 +288,13 @@ def _lengths(
     """Return the lengths of the texts that can be read, by their numbers, and the errors of the
     others with the first error."""
     try:
-        return dict(enumerate(operation.lengths(job.items))), {}, None
+        return dict(enumerate(operation.lengths(job.items, job.settings))), {}, None
     except Exception as error:  # noqa: BLE001 - the response reports it
         first: Exception = error
     lengths, errors = dict[int, int](), dict[int, Exception]()
     for index, item in enumerate(job.items):
         try:
-            lengths[index] = operation.lengths([item])[0]
+            lengths[index] = operation.lengths([item], job.settings)[0]
         except Exception as failure:  # noqa: BLE001 - the response reports it
             errors[index] = _placed(failure, job, index)
     return lengths, errors, next(iter(errors.values()), first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import index
 from pathlib import Path
@@ -26,12 +27,24 @@ from regard.search import Limits
 from regard.tasks.arguments import check_texts, search_of, sections_of
 from regard.tasks.captioning.images import ImageSources
 from regard.tasks.display import describe_model
-from regard.tasks.generation import GeneratedText, Searcher, forbidden_tokens, generated_texts
+from regard.tasks.generation import (
+    GeneratedText,
+    Searcher,
+    forbidden_tokens,
+    generated_texts,
+    restrictions_of,
+)
 from regard.tasks.memory import (
     DecodingMemory,
     ResultMemory,
     batches_within,
     check_each,
+)
+from regard.tasks.prefixes import (
+    check_prefix,
+    check_prefixes,
+    problem_of_prefix,
+    without_end,
 )
 from regard.tasks.tracing import LazyTrace, Output, Tracer
 from regard.wanted import check_wanted
@@ -126,6 +139,7 @@ class CaptionModel:
         beam: SupportsIndex | None = None,
         num_best: SupportsIndex = 1,
         attention: bool = True,
+        prefix: str | Iterable[str] | None = None,
     ) -> GeneratedText: ...
     @overload
     def caption(
@@ -136,6 +150,7 @@ class CaptionModel:
         beam: SupportsIndex | None = None,
         num_best: SupportsIndex = 1,
         attention: bool = True,
+        prefix: str | Iterable[str] | None = None,
     ) -> list[GeneratedText]: ...
     @cpu_by_default()
     def caption(
@@ -146,24 +161,40 @@ class CaptionModel:
         beam: SupportsIndex | None = None,
         num_best: SupportsIndex = 1,
         attention: bool = True,
+        prefix: str | Iterable[str] | None = None,
     ) -> GeneratedText | list[GeneratedText]:
         """Caption one image or several images, in their order. `beam` is short for the run's own
-        search with this beam. `attention=False` is faster. ImageError names an image that cannot be
-        read."""
+        search with this beam. `attention=False` is faster. Each caption begins with the tokens of
+        the `prefix`: a text for all, or one for each image; "" for none. PrefixError, a ValueError,
+        if it has unknown words or more tokens than a caption may have. ImageError names an image
+        that cannot be read."""
         if isinstance(image, str | Path):
             return self.caption(
-                [image], search=search, beam=beam, num_best=num_best, attention=attention
+                [image],
+                search=search,
+                beam=beam,
+                num_best=num_best,
+                attention=attention,
+                prefix=prefix,
             )[0]
         search = search_of(self.experiment, search, beam, num_best)
         num_best = index(num_best)
         names = [str(name) for name in check_texts("image", image, (str, Path))]
+        prefixes = check_prefix(prefix, len(names))
+        self._forced(prefixes, search)
         results: list[GeneratedText] = []
         memory = ResultMemory(search)
         for first in range(0, len(names), IMAGES_AT_A_TIME):
             batch = names[first : first + IMAGES_AT_A_TIME]
             contents = self.sources.features_of([self.sources.read(name) for name in batch])
             images = list(zip(batch, contents, strict=True))
-            captions = self.generate(images, search=search, num_best=num_best, attention=attention)
+            captions = self.generate(
+                images,
+                search=search,
+                num_best=num_best,
+                attention=attention,
+                prefix=prefixes[first : first + IMAGES_AT_A_TIME],
+            )
             memory.add(sum(caption.num_bytes for caption in captions))
             results += captions
         return results
@@ -176,12 +207,14 @@ class CaptionModel:
         search: SearchConfig | None = None,
         num_best: SupportsIndex = 1,
         attention: bool = True,
+        prefix: str | Iterable[str] | None = None,
     ) -> list[GeneratedText]:
-        """Caption model inputs, each with the name of its image (see `sources`). UserError for a
-        search option that images do not allow."""
+        """Caption model inputs, each with the name of its image (see `sources`), as `caption`.
+        UserError for a search option that images do not allow."""
         search = search_of(self.experiment, search, num_best=num_best)
         num_best = index(num_best)
         check_search(search)
+        prefixes = self._forced(check_prefix(prefix, len(images)), search)
         limits = Limits(
             start=START,
             end=END,
@@ -195,6 +228,8 @@ class CaptionModel:
         results: list[GeneratedText] = []
         for batch in batches_within(images, lambda _: needed, IMAGES_AT_A_TIME):
             check_wanted()
+            forced = prefixes[len(results) : len(results) + len(batch)]
+            limits = replace(limits, restrictions=restrictions_of(search, forced))
             source = self.sources.pad([content for _, content in batch])
             hypotheses = self._searcher.search(
                 source, limits, search, num_best, attention=attention
@@ -205,6 +240,17 @@ class CaptionModel:
             memory.add(sum(caption.num_bytes for caption in captions))
             results += captions
         return results
+
+    def _forced(self, prefixes: Sequence[str], search: SearchConfig) -> list[list[int]]:
+        """Return the tokens of prefixes. PrefixError if the model cannot write one."""
+        tokens = without_end(prefixes, self.tokenizer.encode_batch(prefixes), END)
+        maximum = search.max_length or MAX_LENGTH
+        problems = [
+            problem_of_prefix(*entry, self.tokenizer, maximum)
+            for entry in zip(prefixes, tokens, strict=True)
+        ]
+        check_prefixes(problems, "image")
+        return tokens
 
     def bytes_of_search(self, search: SearchConfig, num_best: int, *, attention: bool) -> int:
         """Estimate the memory of captioning one image."""

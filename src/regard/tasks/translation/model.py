@@ -31,13 +31,25 @@ from regard.search import Limits
 from regard.shapes import Int, Tensor
 from regard.tasks.arguments import check_pairs, check_texts, search_of, sections_of
 from regard.tasks.display import describe_model
-from regard.tasks.generation import GeneratedText, Searcher, forbidden_tokens, generated_texts
+from regard.tasks.generation import (
+    GeneratedText,
+    Searcher,
+    forbidden_tokens,
+    generated_texts,
+    restrictions_of,
+)
 from regard.tasks.memory import (
     DecodingMemory,
     ResultMemory,
     batches_within,
     check_each,
     parts_within,
+)
+from regard.tasks.prefixes import (
+    check_prefix,
+    check_prefixes,
+    problem_of_prefix,
+    without_end,
 )
 from regard.tasks.source_form import SourceForm
 from regard.tasks.tracing import LazyTrace, Output, TextSources, Tracer, bytes_of_attention
@@ -129,6 +141,7 @@ class TranslationModel:
         beam: SupportsIndex | None = None,
         num_best: SupportsIndex = 1,
         attention: bool = True,
+        prefix: str | Iterable[str] | None = None,
     ) -> GeneratedText: ...
     @overload
     def translate(
@@ -139,6 +152,7 @@ class TranslationModel:
         beam: SupportsIndex | None = None,
         num_best: SupportsIndex = 1,
         attention: bool = True,
+        prefix: str | Iterable[str] | None = None,
     ) -> list[GeneratedText]: ...
     @cpu_by_default()
     def translate(
@@ -149,22 +163,32 @@ class TranslationModel:
         beam: SupportsIndex | None = None,
         num_best: SupportsIndex = 1,
         attention: bool = True,
+        prefix: str | Iterable[str] | None = None,
     ) -> GeneratedText | list[GeneratedText]:
         """Translate one text or several texts. A blank text has a blank translation. `beam` is
         short for the run's own search with this beam.
 
         Texts are sorted by length, decoded in batches and returned in their order; a translation
         does not depend on the other texts. `attention=False` is faster. A text of more tokens than
-        the `source_limit` has a blank translation with `is_refused`. SourceError, which is a
+        the `source_limit` has a blank translation with `is_refused`. Each translation begins with
+        the tokens of the `prefix`: a text for all, or one for each text; "" for none. PrefixError,
+        a ValueError, if it has unknown words or more tokens than the output may have. SourceError,
+        which is a
         ValueError, for a text that has another number of features than the training sources, or
         words in pieces. UserError if the model cannot do the search."""
         if isinstance(text, str):
             return self.translate(
-                [text], search=search, beam=beam, num_best=num_best, attention=attention
+                [text],
+                search=search,
+                beam=beam,
+                num_best=num_best,
+                attention=attention,
+                prefix=prefix,
             )[0]
         search = search_of(self.experiment, search, beam, num_best)
         num_best = index(num_best)
         texts = check_texts("text", text)
+        prefixes = check_prefix(prefix, len(texts))
         self.source_form.check("text", texts)
         self._check(search)
         replacement = None
@@ -173,12 +197,15 @@ class TranslationModel:
         results = [GeneratedText(source, "", 0.0) for source in texts]
         filled = [number for number, source in enumerate(texts) if not is_blank_text(source)]
         sources = self._encoder.sources([texts[number] for number in filled])
+        forced = self._forced([prefixes[number] for number in filled], sources)
         max_source = self.source_limit(search).tokens
         lengths = [len(ids) for ids in sources]
         needs_weights = attention or replacement is not None
         needs = self._search_bytes(lengths, search, num_best, attention=needs_weights)
         decoded = [place for place, length in enumerate(lengths) if length <= max_source]
         check_each(((filled[place], needs[place]) for place in decoded), search)
+        if any(forced):
+            check_prefixes(self.prefix_problems(texts, prefixes, search), "text")
         memory = ResultMemory(search)
         for number, source_ids in zip(filled, sources, strict=True):
             if len(source_ids) > max_source:
@@ -189,7 +216,7 @@ class TranslationModel:
             check_wanted()
             numbers, ids = [filled[place] for place in places], [sources[place] for place in places]
             batch = self._tracer.sources.pad(ids)
-            limits = self._limits(batch, search)
+            limits = self._limits(batch, search, [forced[place] for place in places])
             hypotheses = self._searcher.search(
                 batch, limits, search, num_best, attention=needs_weights
             )
@@ -373,13 +400,44 @@ class TranslationModel:
         for part in parts_within(list(zip(pairs, needs, strict=True)), itemgetter(1)):
             yield [pair for pair, _ in part]
 
-    def _limits(self, source: Tokens, search: SearchConfig) -> Limits:
+    def _forced(self, prefixes: Sequence[str], sources: Sequence[EncodedSource]) -> list[list[int]]:
+        """Return the tokens of the prefix of each source."""
+        if all(map(is_blank_text, prefixes)):
+            return [[] for _ in prefixes]
+        return without_end(prefixes, self._encoder.targets(prefixes, sources), END)
+
+    def prefix_problems(
+        self, texts: Sequence[str], prefixes: Sequence[str], search: SearchConfig
+    ) -> list[str | None]:
+        """Return for each text why its translation cannot begin with its prefix; None if it can,
+        and for a text that is not decoded."""
+        sources = self._encoder.sources(texts)
+        lengths, longest = list(map(len, sources)), self.source_limit(search).tokens
+        rows = zip(
+            texts,
+            prefixes,
+            lengths,
+            self._forced(prefixes, sources),
+            self.longest_outputs(lengths, search),
+            strict=True,
+        )
+        return [
+            None
+            if is_blank_text(text) or length > longest
+            else problem_of_prefix(prefix, tokens, self.tokenizers.target, maximum)
+            for text, prefix, length, tokens, maximum in rows
+        ]
+
+    def _limits(
+        self, source: Tokens, search: SearchConfig, prefixes: Sequence[Sequence[int]]
+    ) -> Limits:
         return Limits(
             start=START,
             end=END if self.data.target_end else None,
             maximum=self._maximum(source.mask.sum(dim=1), search),
             minimum=search.min_length,
             forbidden=forbidden_tokens(search, self.tokenizers.target, "allow"),
+            restrictions=restrictions_of(search, prefixes),
         )
 
     def _maximum(self, lengths: Int[Tensor, "batch"], search: SearchConfig) -> Int[Tensor, "batch"]:
