@@ -60,11 +60,11 @@ class Snapshot:
         )
 
     def has_current_classes(self) -> bool:
-        """Whether the classes of the modules have the `forward` that they had."""
+        """Whether the classes of the modules have the methods that they had."""
         return _are_same(self._present_methods(), self._methods)
 
     def _present_methods(self) -> list[Any]:
-        return [kind.forward for kind in self._classes]
+        return [value for kind in self._classes for value in vars(kind).values() if callable(value)]
 
     def _present_values(self) -> list[Any]:
         return list(chain.from_iterable(map(dict.values, self._tables)))

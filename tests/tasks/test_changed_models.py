@@ -6,6 +6,7 @@ import copy
 import threading
 from functools import cache
 from types import MethodType
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -15,12 +16,15 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils import parameters_to_vector, parametrizations, prune, vector_to_parameters
 
 import regard
+from regard.attention import Additive, MultiHeadSelfAttention
 from regard.building import build_captioner, build_translation
 from regard.config import SearchConfig
 from regard.data.batch import END, PAD, START, Images, Tokens, pad
 from regard.errors import UserError
 from regard.linear import Linear
 from regard.models.ensemble import Ensemble
+from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
+from regard.models.transformer.decoder import TransformerDecoder
 from regard.search import Average, GoogleLength, Limits, greedy
 from regard.tasks.generation import Searcher
 from regard.tasks.translation.model import TranslationModel
@@ -331,3 +335,30 @@ def test_a_repr_leaves_a_model_private(run):
     translator = TranslationModel.load(run)
     assert "parameters" in repr(translator)
     assert translator._searcher._is_private
+
+
+@pytest.mark.parametrize("is_private", [False, True])
+@pytest.mark.parametrize(
+    ("family", "kind", "name"),
+    [
+        ("bahdanau", BahdanauDecoder, "step"),
+        ("bahdanau", Additive, "prepare"),
+        ("luong", LuongDecoder, "project"),
+        ("transformer", TransformerDecoder, "step"),
+        ("transformer", MultiHeadSelfAttention, "project"),
+    ],
+)
+def test_a_method_that_replaces_one_of_a_class_is_called_by_the_next_search(
+    family: str, kind: type, name: str, is_private: bool
+):
+    searcher = Searcher(copy.deepcopy(_model(family)), is_private=is_private)
+    before, method, calls = scores(searcher, family), getattr(kind, name), []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        calls.append(name)
+        return method(*arguments, **options)
+
+    with mock.patch.object(kind, name, counted):
+        assert scores(searcher, family) == pytest.approx(before, abs=1e-4)
+        assert calls
+    assert scores(searcher, family) == before
