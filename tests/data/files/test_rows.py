@@ -36,11 +36,13 @@ def pairs(path: Path) -> tuple[list[tuple[str, str]], str]:
         ([2, *[3] * 12], True, 3),
         ([2] * 19 + [3], False, 2),
         ([3] * 19 + [2], False, 3),
-        ([2, 2, 3, 2, 2, 2], False, 0),
+        ([2, 2, 3, 2, 2, 2], False, 2),
+        ([3, 2] * 6 + [2], False, 2),
+        ([3, 2] * 6, False, 0),
         ([2, 2, 3], False, 0),  # too few
     ],
 )
-def test_the_header_or_nearly_all_rows_have_the_columns(widths, has_header, number):
+def test_the_header_or_most_rows_have_the_columns(widths, has_header, number):
     rows = [["x"] * width + [" "] * (n % 2) for n, width in enumerate(widths)]
     assert num_columns(rows, has_header=has_header) == number
 
@@ -62,6 +64,24 @@ def test_pairs_with_more_cells_are_left_out_and_listed(tmp_path, suffix, header)
     assert read == [(f"word {n}", f"Wort {n}") for n in range(60) if n != 7]
     line = 9 if header else 8
     assert f"1 with more cells than the header or most rows (line {line}); quote" in summary
+
+
+@pytest.mark.parametrize("share", [8, 3])
+def test_one_comma_without_quotes_in_many_rows_needs_no_header(tmp_path, share):
+    rows = [f"word {n}, yes,Wort" if n % share == 0 else f"word {n},Wort {n}" for n in range(60)]
+    read, summary = pairs(write(tmp_path / "a.csv", rows))
+    assert read == [(f"word {n}", f"Wort {n}") for n in range(60) if n % share]
+    assert f"{60 - len(read)} with more cells" in summary
+
+
+def test_a_blank_cell_beyond_an_optional_column_shows_a_shifted_row(tmp_path):
+    rows = [f"word {n},Wort {n},{'seen' if n % 3 else ''}" for n in range(60)]
+    rows[7], rows[12] = "word 7, yes,Wort 7,", "word 12,Wort 12,,"
+    read, summary = pairs(write(tmp_path / "a.csv", ["source,target,note", *rows]))
+    assert read == [(f"word {n}", f"Wort {n}") for n in range(60) if n != 7]
+    assert "1 with more cells than the header or most rows (line 9)" in summary
+    closed = [f"{row}," for row in rows if row.count(",") == 2]  # all rows end with a comma
+    assert len(pairs(write(tmp_path / "b.csv", ["source,target,note,", *closed]))[0]) == 58
 
 
 def test_labels_values_and_captions_with_more_cells_are_left_out(tmp_path):

@@ -40,6 +40,7 @@ from regard.data.files.tables import (
     Quotes,
     Row,
     TableSettings,
+    ends_blank,
     is_blank,
     limited,
     num_columns,
@@ -107,7 +108,8 @@ class FileFormat:
     """Whether the header lacks the cell above the first column, which has names of rows."""
     width: int = 0
     """Number of columns. Rows with more cells are not read; 0: rows of all widths are read."""
-
+    ends_blank: bool = False
+    """Whether the last column is blank in some rows: blank cells beyond it show a shifted row."""
     dictionary: Dictionary | None = None
     """Form of a dictionary of pronunciations: the first word of each line, and the rest."""
 
@@ -265,7 +267,9 @@ def _below_titles(
         others = rows_of(lines, form.delimiter or "\t", form.quotes)
         cells += [row.cells for row in others if row.fault is None]
     width = num_columns(cells, has_header=is_header)
-    return replace(form, width=_with_named(width, settings))
+    width = _with_named(width, settings)
+    has_texts = form.delimiter not in ("\t", None)  # a text may have the delimiter
+    return replace(form, width=width, ends_blank=has_texts and ends_blank(cells, width))
 
 
 def check_widths(path: Path, header: Sequence[str], body: Sequence[Sequence[str]]) -> None:
@@ -436,7 +440,11 @@ def read_rows(
             )
             break
     width = form.width or MAX_LINE
-    for row in marked(row if len(row.cells) <= width else limited(row, width) for row in rows):
+    rows = (
+        row if len(row.cells) <= width else limited(row, width, ends_blank=form.ends_blank)
+        for row in rows
+    )
+    for row in marked(rows):
         is_second = form.second_line and row.line == form.second_line
         yield replace(row, fault="title") if is_second else row
 

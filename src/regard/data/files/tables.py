@@ -18,7 +18,7 @@ from regard.names import DecimalMark, Fault, TargetKind
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 """Usual separators of columns by the suffix of the file name."""
 NEARLY_ALL = 0.9
-"""Share of the rows without a header whose number of cells is that of the columns."""
+"""Share of rows with the same number of cells, if most rows have more cells than the header."""
 MIN_ROWS = 5
 """Number of rows without a header below which each may have another number of cells."""
 MIN_SWALLOWED = 3
@@ -133,17 +133,17 @@ def show_cells(cells: Sequence[str]) -> str:
 
 
 def num_columns(rows: Sequence[Sequence[str]], *, has_header: bool) -> int:
-    """Return the number of columns of a table: that of the header, unless most rows have more,
-    otherwise that of nearly all rows. Blank cells at the end do not count. 0 for a table without a
-    header of which more than a tenth of the rows differ."""
+    """Return the number of columns of a table: that of the header, unless most rows have more. Then
+    it is that of nearly all rows, and without a header that of most rows. Blank cells at the end do
+    not count. 0 if the rows do not decide it."""
     widths = [width for row in rows if (width := _width(row))]
     if not widths:
         return 0
     if has_header and 2 * sum(width <= widths[0] for width in widths[1:]) > len(widths[1:]):
         return widths[0]
     usual, count = Counter(widths).most_common(1)[0]
-    is_usual = len(widths) >= MIN_ROWS and count >= NEARLY_ALL * len(widths)
-    return usual if is_usual else 0
+    is_usual = count >= NEARLY_ALL * len(widths) if has_header else 2 * count > len(widths)
+    return usual if is_usual and len(widths) >= MIN_ROWS else 0
 
 
 def _width(cells: Sequence[str]) -> int:
@@ -154,10 +154,20 @@ def _width(cells: Sequence[str]) -> int:
     return width
 
 
-def limited(row: Row, width: int) -> Row:
+def ends_blank(rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Return whether the last column is blank in some rows, and most rows have no cell beyond it.
+    Then a row with a filled cell there and a blank cell beyond it may be shifted."""
+    num_wide = sum(len(row) > width for row in rows)
+    is_optional = any(len(row) == width and is_blank(row[-1:]) for row in rows)
+    return width > 0 and is_optional and 2 * num_wide < len(rows)
+
+
+def limited(row: Row, width: int, *, ends_blank: bool = False) -> Row:
     """Return a row with more cells than this width: without the cells beyond it if these are blank,
-    otherwise with the fault "many columns"."""
-    if is_blank(row.cells[width:]):
+    otherwise with the fault "many columns". If the column before them may be blank, a row that has
+    a text there has the fault too."""
+    is_shifted = ends_blank and bool(row.cells[width - 1].strip())
+    if is_blank(row.cells[width:]) and not is_shifted:
         return replace(row, cells=row.cells[:width])
     return row if row.fault else replace(row, fault="many columns")
 
