@@ -38,6 +38,8 @@ def faults(rows):
         [("итого", "412")],
         [BLANK, ("Total", "412"), BLANK, ("# source: the office", ""), ("# a note", "")],
         [("合计", "412")],
+        [("Total (EUR)", "412.50")],
+        [("Grand Total: 40 items", "412.50")],
     ],
 )
 def test_summaries_at_the_end_are_no_examples(end):
@@ -78,10 +80,31 @@ def test_short_rows_at_the_end_are_summaries_if_they_name_one_or_lack_their_firs
 
 @pytest.mark.parametrize("place", [0, 1, 20, 41])
 @pytest.mark.parametrize("table", [VALUES, LABELS, PAIRS])
-@pytest.mark.parametrize("start", ["# exported by x 1.2", "-- export of today", "// made with y"])
+@pytest.mark.parametrize(
+    "start", ["# exported by x", "-- export of today", "% made with y", "; a note"]
+)
 def test_comments_with_delimiters_are_no_examples(place, table, start):
     rows = [*table[:place], (start, "2024-03-01"), *table[place:]]
     assert faults(rows) == [(place, "comment")]
+
+
+@pytest.mark.parametrize("table", [VALUES, LABELS, PAIRS])
+@pytest.mark.parametrize("rule", ["---", "=====", ":---:", "...", "…"])
+def test_lines_of_punctuation_are_no_examples(table, rule):
+    assert faults([table[0], (rule, rule), *table[1:]]) == [(1, "comment")]
+    assert faults([*table[:20], (rule, rule), *table[20:]]) == [(20, "comment")]
+    assert not faults([*table, (rule, "a")])
+
+
+def test_punctuation_is_an_example_among_others():
+    assert not faults([("source", "target"), *(("-" * n, "=" * n) for n in range(3, 40))])
+
+
+@pytest.mark.parametrize("name", ["Subtotal", "subtotal", "Sub-Total", "Zwischensumme"])
+def test_subtotals_inside_a_table_are_no_examples(name):
+    rows = [*VALUES[:20], (name, "212.50"), *VALUES[20:], (name, "200")]
+    assert faults(rows) == [(20, "summary"), (42, "summary")]
+    assert not faults([*LABELS[:20], (name, "a"), *LABELS[20:]])
 
 
 @pytest.mark.parametrize(

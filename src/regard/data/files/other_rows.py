@@ -32,10 +32,10 @@ MAX_SHORT = 3
 """Largest number of summaries that have no name of a summary as first cell."""
 MAX_COMMENTS = 0.02
 """Largest share of rows that begin as comments do."""
-COMMENT = re.compile(r"(#+|--+|//+)\s+\S+\s+\S")
+COMMENT = re.compile(r"(#+|--+|//+|%+|;+)\s+\S+\s+\S")
 """Beginning of a comment of at least two words."""
 WORDS = (
-    "total totals subtotal sum mean average avg median min max minimum maximum std count overall "
+    "total totals sum mean average avg median min max minimum maximum std count overall "
     "grand_total gesamt summe insgesamt mittelwert durchschnitt gesamtsumme somme moyenne "
     "total_général totale somma media suma promedio total_general soma média razem średnia итого "
     "всего среднее сумма toplam ortalama totaal gemiddelde summa medel yhteensä celkem összesen "
@@ -43,10 +43,19 @@ WORDS = (
 )
 CHUNK = 256
 """Number of rows that are tested at once."""
-UNUSUAL = re.compile(r"[#/\s-]")
-"""First character of a comment or of a blank row."""
-SUMMARIES = frozenset(word.replace("_", " ") for word in WORDS.split())
+RULE = re.compile(r"[-=_+:*.…~]{3,}|…")
+"""Cell of a line that divides a table, or stands for rows that are not shown."""
+UNUSUAL = re.compile(r"[#/%;\s=_+:*.…~-]")
+"""First character of a comment, of a line that divides a table or of a blank row."""
+SUBTOTAL_WORDS = "subtotal sub-total subtotals zwischensumme sous-total subtotale"
+SUMMARIES = frozenset(word.replace("_", " ") for word in f"{WORDS} {SUBTOTAL_WORDS}".split())
 """First cells of summaries, in lower case."""
+SUBTOTALS = frozenset(
+    change(word)
+    for word in SUBTOTAL_WORDS.split()
+    for change in (str.lower, str.title, str.capitalize, str.upper)
+)
+"""First cells of summaries that also stand inside a table."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +86,7 @@ class TableShape:
     @cached_property
     def has_comments(self) -> bool:
         """Whether so few rows begin as comments do that these are comments."""
-        num_comments = sum(_begins_comment(row) for row in self.rows)
-        return num_comments <= max(2, MAX_COMMENTS * len(self.rows))
+        return self._are_few(sum(map(_begins_comment, self.rows)))
 
     @cached_property
     def has_lower_words(self) -> bool:
@@ -96,6 +104,14 @@ class TableShape:
             COMMENT.match(cell) or (place < len(self.columns) and cell in self.columns[place])
             for place, cell in others
         )
+
+    def is_rule(self, row: Sequence[str]) -> bool:
+        """Return whether all filled cells are lines of punctuation, as few rows have: a rule below
+        the header, or `...` in place of rows."""
+        return _is_rule(row) and self._are_few(sum(map(_is_rule, self.rows)))
+
+    def _are_few(self, num_rows: int) -> bool:
+        return num_rows <= max(2, MAX_COMMENTS * len(self.rows))
 
     def is_summary(self, row: Sequence[str]) -> bool:
         """Return whether the first filled cell of a row is the name of a summary, and all others
@@ -131,6 +147,11 @@ class TableShape:
         are_names = all(is_usual_name(cell) or is_side(cell.strip()) for cell in cells)
         is_different = len(set(cells)) == len(cells) > 1
         return frozenset(cells) if are_names and is_different else frozenset()
+
+    @cached_property
+    def other_starts(self) -> frozenset[str]:
+        """First cells that a row of another kind may have."""
+        return self.first_names | SUBTOTALS
 
     def is_reordered(self, row: Sequence[str]) -> bool:
         """Return whether a row has the names of the first row in another order."""
@@ -176,7 +197,7 @@ def _without_other_tables(shape: TableShape, rows: Iterator[Row]) -> Iterator[li
     while chunk := list(islice(rows, CHUNK)):
         firsts = [row.cells[0] if row.cells else " " for row in chunk]
         starts = "".join([first[:1] or " " for first in firsts])
-        is_usual = UNUSUAL.search(starts) is None and shape.first_names.isdisjoint(firsts)
+        is_usual = UNUSUAL.search(starts) is None and shape.other_starts.isdisjoint(firsts)
         if is_usual and not (is_below_blank or is_other):
             num_rows += len(chunk)
             yield chunk  # one test of the joined characters is far faster than a test of each
@@ -188,8 +209,10 @@ def _without_other_tables(shape: TableShape, rows: Iterator[Row]) -> Iterator[li
                 is_below_blank = True
                 continue
             fault: Fault | None = None
-            if shape.is_comment(row.cells):
+            if shape.is_comment(row.cells) or shape.is_rule(row.cells):
                 fault = "comment"
+            elif row.cells[0].strip() in SUBTOTALS and shape.is_summary(row.cells):
+                fault = "summary"
             elif (is_below_blank or is_other) and shape.is_first(row.cells):
                 is_below_blank, is_other, fault = (
                     False,
@@ -229,8 +252,15 @@ def _begins_comment(row: Sequence[str]) -> bool:
     return bool(row) and COMMENT.match(row[0].lstrip()) is not None and _num_filled(row) > 1
 
 
+def _is_rule(row: Sequence[str]) -> bool:
+    filled = [cell.strip() for cell in row if cell.strip()]
+    return len(filled) > 1 and all(map(RULE.fullmatch, filled))
+
+
 def _names_summary(cell: str) -> bool:
-    return cell.strip().rstrip(" :=").lower() in SUMMARIES
+    """Return whether a cell is the name of a summary, apart from an addition in brackets or after a
+    colon."""
+    return re.sub(r"\s*[(\[:=].*", "", cell.strip()).lower() in SUMMARIES
 
 
 def _num_filled(row: Sequence[str]) -> int:
