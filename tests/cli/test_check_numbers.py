@@ -36,6 +36,33 @@ def test_rows_that_are_no_numbers_are_listed_and_change_no_task(check):
     assert "1 with a mark for a missing number (line 3)" in out
 
 
+@pytest.mark.parametrize(
+    ("cells", "counts"),
+    [
+        ([*(f"{n}.25" for n in range(50)), *["on request"] * 10], "50"),
+        ([f"{n}.5k" if n % 3 else f"{n}.5M" for n in range(60)], "40"),
+        ([f"1.{n + 100}.000" if n % 2 else f"{n}.25" for n in range(60)], "30"),
+    ],
+)
+def test_numbers_of_several_forms_are_no_silent_pairs(check, cells, counts):
+    _, out = check(cells)
+    assert "; pairs, recipe letters" in out
+    assert f"{counts} of one form and unit, unlike" in out
+    status, out = check(cells, "--target", "number")
+    assert status == 1
+    assert "values (a number for each text" in out
+    assert "training would stop: " in out
+    assert "targets are no numbers of one form and unit: left out" in out
+
+
+def test_words_are_no_numbers_even_if_the_option_says_so(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\n" + "".join(f"good {n},{'ab'[n % 2]}\n" for n in range(60)))
+    status, _, error = regard(capsys, "check", str(path), "--target", "number")
+    assert status == 1
+    assert "60 with another text in place of a number" in error
+
+
 def test_several_units_stop_the_training(check):
     status, out = check([f"{'$€'[n % 2]}{n}" for n in range(60)])
     assert status == 1

@@ -115,10 +115,13 @@ def test_labels_that_hardly_differ_are_reported():
     (finding,) = label_findings([Pair("text", label, 1) for label in labels])
     assert finding.severity == "warn"
     assert finding.text == (
-        "labels that differ only in case, white space or invisible characters are different "
-        "labels: 'Not sure' (20), 'Notsure' (22), 'not\\u200b sure' (21); write them alike if they "
-        "mean the same"
+        "labels that differ only in case, white space, invisible characters or the form of a "
+        "number are different labels: 'Not sure' (20), 'Notsure' (22), "
+        "'not\\u200b sure' (21); write them "
+        "alike if they mean the same"
     )
+    (finding,) = label_findings([Pair("text", label, 1) for label in ["4", "4.0", "5"] * 30])
+    assert ": '4' (30), '4.0' (30); write them alike" in finding.text
     assert caption_findings(380, is_pretrained=True) == ()
     assert caption_findings(2000, is_pretrained=False) == ()
     assert caption_findings(380, is_pretrained=False)[0].text.startswith("380 images: expect")

@@ -13,7 +13,7 @@ from pathlib import Path
 from regard.characters import comparable, quoted, with_escapes
 from regard.config import Data, ModelConfig, TrainingConfig
 from regard.data.examples import Pair
-from regard.data.files.decimals import is_count
+from regard.data.files.decimals import is_count, is_number
 from regard.data.files.lines import numbers_of
 from regard.data.several_labels import find_several_labels
 from regard.data.text.features import FeatureTokenizer, split_source
@@ -213,11 +213,13 @@ def _several_labels(train: Sequence[Pair], counts: Counter[str]) -> tuple[Findin
 
 
 def _similar_labels(counts: Counter[str]) -> tuple[Finding, ...]:
-    """Return the finding about labels that differ only in case, white space or characters that are
-    not seen."""
+    """Return the finding about labels that differ only in case, white space, characters that are
+    not seen, or the form of a number."""
     groups: dict[str, list[str]] = {}
     for label in sorted(counts):
-        groups.setdefault(comparable(label), []).append(label)
+        text = comparable(label)
+        key = repr(float(text)) if is_number(text) else text
+        groups.setdefault(key, []).append(label)
     similar = [labels for labels in groups.values() if len(labels) > 1]
     if not similar:
         return ()
@@ -228,8 +230,9 @@ def _similar_labels(counts: Counter[str]) -> tuple[Finding, ...]:
     return (
         Finding(
             "warn",
-            "labels that differ only in case, white space or invisible characters are different "
-            f"labels: {listed(shown, SHOWN_LABELS, '; ')}; write them alike if they mean the same",
+            "labels that differ only in case, white space, invisible characters or the form of a "
+            f"number are different labels: {listed(shown, SHOWN_LABELS, '; ')}; write them alike "
+            "if they mean the same",
         ),
     )
 

@@ -160,9 +160,7 @@ def are_one_to_one(table: Table, source: int, target: int) -> bool:
 def are_quantities(table: Table, source: int, target: int) -> bool:
     """Return whether targets are quantities. Numbers that may be those of classes are, if the words
     of the source do not predict them, or predict their order better."""
-    if table.target_kind == "number" and table.forms[target].fits:
-        return True
-    if table.is_quantity(target):
+    if table.target_kind == "number" or table.is_quantity(target):
         return True
     is_named = table.has_classes(target) or table.target is not None
     has_few = table.num_values(target) <= MAX_NUMBER_LABELS

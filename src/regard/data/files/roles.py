@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import mean
 
+from regard.characters import quoted
 from regard.data.files.ambiguity import Ambiguity, find_deciding_columns
 from regard.data.files.choice import (
     are_one_to_one,
@@ -31,6 +32,7 @@ from regard.data.files.columns import (
     is_series,
 )
 from regard.data.files.decimals import NEARLY_ALL as NEARLY_ALL_NUMBERS
+from regard.data.files.decimals import NumberForm, is_missing, may_be_number
 from regard.data.files.header import (
     CAPTION_NAMES,
     CLASS_NAMES,
@@ -145,6 +147,9 @@ def _labels(table: Table) -> Roles | None:
         candidates = [column for column in table.targets if column != source]
         candidates = [column for column in candidates if is_text or not table.is_quantity(column)]
         target, doubt, ambiguity = best_target(table, source, candidates)
+        if target is None and table.target_kind == "number":
+            others = [column for column in table.useful if column != source]
+            target = max(others, key=lambda column: table.forms[column].num_numbers, default=None)
     if target is None:
         return None
     if table.target_kind != "label" and are_quantities(table, source, target):
@@ -250,9 +255,26 @@ def _pairs(table: Table) -> Roles:
     if is_small:
         return roles
     doubt = "" if is_clear else "no two columns look like translations"
+    has_names = table.named(TARGET_NAMES) == target
+    doubt = doubt or ("" if has_names else _doubtful_numbers(targets))
     ambiguity = _deciding_columns(table, source, target)
     candidates = _other_targets(table, roles)
     return replace(roles, candidates=candidates, doubt=doubt, ambiguity=ambiguity)
+
+
+def _doubtful_numbers(cells: Sequence[str]) -> str:
+    """Return a sentence about targets of which at least a quarter are numbers, but not enough of
+    one form and unit to be values; blank for other targets."""
+    filled = [cell for cell in cells if not is_missing(cell)]
+    num_numbers = sum(map(may_be_number, filled))
+    form = NumberForm.of(cells)
+    if 4 * num_numbers < len(filled) or not filled or form.num_numbers == len(filled):
+        return ""
+    example = next(cell for cell in filled if form.plain(cell) is None)
+    return (
+        f"{num_numbers:,} of {len(filled):,} targets are numbers, {form.num_numbers:,} of one form "
+        f"and unit, unlike {quoted(example, 20)}; --data.target number reads and lists them"
+    )
 
 
 def _named_pair(table: Table) -> tuple[int, int] | None:
