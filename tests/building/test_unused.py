@@ -337,6 +337,8 @@ def test_every_field_of_the_search_is_unused_by_classifiers():
         beam=2,
         length_penalty=0.6,
         coverage_penalty=0.1,
+        no_repeat_ngram=3,
+        repetition_penalty=1.2,
         min_length=1,
         max_length=5,
         max_source=7,
