@@ -82,3 +82,7 @@ def test_the_first_character_of_a_blank_text_decides_as_the_whole_text_does():
     for number in range(sys.maxunicode + 1):
         character = chr(number)
         assert is_blank_text(character) == (re.fullmatch(UNSEEN, character) is not None)
+
+
+def test_nul_is_an_escape_in_messages():
+    assert with_escapes("a\0b") == r"a\x00b"

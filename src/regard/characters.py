@@ -25,7 +25,7 @@ INVISIBLE = (
 """Characters without width that join nothing, for a class of characters."""
 _FLAG = "\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f"
 """Flag of a region, which ends with tags."""
-_INVISIBLE = re.compile(f"{_FLAG}|([{INVISIBLE}])")
+_INVISIBLE = re.compile(f"{_FLAG}|([\0{INVISIBLE}])")
 _BLANK = re.compile(rf"[\s{INVISIBLE}{JOINERS}]*")
 _UNSEEN = re.compile(rf"[\s{INVISIBLE}{JOINERS}]+")
 _UNSEEN_CHARACTERS = frozenset(

@@ -10,11 +10,12 @@ import pytest
 from regard import recipes
 from regard.cli import main, options
 from regard.cli.check import Options as CheckOptions
+from regard.cli.check import run
 from regard.cli.score import Options as ScoreOptions
 from regard.cli.train import Options
 from regard.config import KINDS
 from regard.config.checks import alternatives, field_types
-from regard.errors import UserError
+from regard.errors import UsageError, UserError
 from tests.cli.test_commands import regard
 
 NUMBERS = ["three", "1,5", "", "1e400", "0x10", "9" * 5000, str(2**1100), "-1", "nan", "½", "1 2"]
@@ -329,3 +330,9 @@ def test_help_names_the_opposite_of_a_recognised_switch(command, capsys):
 )
 def test_switches_that_are_recognised_by_default(arguments, expected):
     assert options.with_switch_values(CheckOptions, arguments) == expected
+
+
+@pytest.mark.parametrize("words", [[""], ["--task", "translate", ""], ["", "--min-count", "2"]])
+def test_an_empty_argument_is_no_folder(words):
+    with pytest.raises(UsageError, match="an argument is empty"):
+        run(words)

@@ -75,6 +75,9 @@ def parse(
     if {"-h", "--help"} & {*takewhile(lambda argument: argument != "--", arguments)}:
         print(command_help(options, prog))
         raise SystemExit(0)
+    for before, word in pairwise(("", *arguments)):
+        if not word and not before.startswith("-"):
+            raise UsageError(f"an argument is empty; `{prog} --help` lists the arguments")
     typed = arguments
     arguments = with_switch_values(options, arguments, default)
     check(options, arguments, default)

@@ -140,3 +140,17 @@ def test_a_cell_that_is_no_number_has_a_reason(cell, fault):
     form = NumberForm.of(["$5", "$7.50", cell])
     assert form.plain(cell) is None
     assert form.fault(cell) == fault
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["1e400", "-1E+400", "9" * 400, *map(NumberText, ["inf", "-Infinity", "1e400", "sNaN"])],
+)
+def test_a_number_that_is_not_finite_is_left_out(cell):
+    kind = type(cell)
+    cells = [kind(f"{number}.5") for number in range(30)] + [cell]
+    form = NumberForm.of(cells)
+    assert form.fits
+    assert not form.is_plain
+    assert [form.plain(cell) for cell in cells] == [*cells[:-1], None]
+    assert form.num_others == 1

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from regard.data.files import inspection
 from regard.data.files.formats import recognise
 from regard.data.files.inspection import inspect
 from regard.data.files.source_table import SourceTable
-from regard.data.files.tables import TableSettings
+from regard.data.files.tables import TableSettings, column_name
 from regard.data.images.annotations import read_captions
 from regard.data.labels.readers import read_labelled
 from regard.data.text.parallel import read_pairs
@@ -372,3 +373,18 @@ def test_the_counts_that_scikit_learn_writes_are_a_title(tmp_path):
     assert (inspection.header, inspection.form.first_line, inspection.num_rows) == (None, 2, 150)
     path.write_text("\n".join(["150,5,setosa,versicolor,virginica", *rows]) + "\n")
     assert inspect(path).form.first_line == 0
+
+
+def test_a_wide_table_is_described_by_a_few_short_names(tmp_path, monkeypatch):
+    names = [f"feature {number} {'x' * 10_000}" for number in range(300)]
+    path = tmp_path / "wide.csv"
+    rows = [",".join(f"w{number * row % 97}" for number in range(300)) for row in range(30)]
+    path.write_text("\n".join([",".join(names), *rows]))
+    inspected, calls = inspect(path, TableSettings(header=True)), []
+    monkeypatch.setattr(
+        inspection, "column_name", lambda *column: calls.append(column) or column_name(*column)
+    )
+    lines = inspected.lines()
+    assert f"{names[5][:80]}…" in lines[1]
+    assert max(map(len, lines)) < 2_000
+    assert len(calls) <= 4 * inspection.MAX_NAMES

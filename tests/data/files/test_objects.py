@@ -1,5 +1,8 @@
 """Data in memory: each library's table gives the pairs of the list with the same content."""
 
+from decimal import Decimal
+from fractions import Fraction
+
 import datasets
 import numpy as np
 import pandas
@@ -179,3 +182,14 @@ def test_bytes_are_texts():
     corpus = corpus_of(table, TEXT, LABEL)
     assert corpus.pairs == (Pair("ä", "x", 1), Pair("b", "z", 3))
     assert "(line 2)" in corpus.summary()[0]
+
+
+def test_numbers_of_all_types_are_finite_or_left_out():
+    values = [0.5, float("inf"), Fraction(1, 4), 10**5000, Decimal("NaN"), Fraction(10**400, 3), 7]
+    table = table_of([("a", value) for value in values])
+    corpus = corpus_of(table, TEXT, LABEL, has_numbers=True)
+    assert [pair.target for pair in corpus.pairs] == ["0.5", "0.25", "7"]
+    assert corpus.summary() == (
+        f"left out 4 lines of {NAME}: 3 with another text in place of a number (lines 2, 4, 6), 1 "
+        "with a mark for a missing number (line 5)",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -178,3 +179,18 @@ def test_a_line_of_another_encoding_is_counted():
     assert left_out.summary() == (
         "read 1 line of a.csv as cp1252, because it is not UTF-8 (line 7)",
     )
+
+
+@pytest.mark.parametrize("mark", ["\t", "|||"])
+def test_rows_that_cr_alone_divides_are_listed(tmp_path, mark):
+    lines = [f"word {n}{mark}Wort {n}" for n in range(60)]
+    lines[7] += f"\r{lines[8]}"
+    lines[9] += "\rzwei"
+    path = write(tmp_path / "a.txt", lines)
+    corpus = read_pairs(path, settings=replace(SETTINGS, delimiter=mark))
+    sources = [pair.source for pair in corpus.pairs]
+    assert sources == [f"word {n}" for n in range(60) if n != 7]
+    assert corpus.pairs[8].target.split() == ["Wort", "9", "zwei"]
+    summary = "; ".join(corpus.summary())
+    assert "1 with wrong quotes or line ends (line 8)" in summary
+    assert summary.endswith("end lines with LF or CR LF")

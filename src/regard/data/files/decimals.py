@@ -33,11 +33,13 @@ MISSING = frozenset(WORDS_FOR_MISSING.split())
 """Marks of missing values, in lower case."""
 DIGITS = str.maketrans("23456789", "11111111")
 """Digits that have one meaning for the form of a number."""
-PLAIN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-"""Number as Python writes it."""
+EXPONENT_TEXT = r"[eE](-\d+|\+?0*\d{1,2})"
+"""Exponent of a number that is finite."""
+PLAIN = re.compile(rf"[-+]?(\d{{1,200}}(\.\d*)?|\.\d+)({EXPONENT_TEXT})?")
+"""Number as Python writes it, of at most 300 digits: larger ones become infinite."""
 GROUPS = re.compile(r"[1-9]\d{0,2}([.,'\s])\d{3}(\1\d{3})*|[1-9]\d?(,\d{2})*,\d{3}")
 """Whole number with marks between thousands, or between hundreds above 1,000 as in India."""
-EXPONENT = re.compile(r"[eE][-+]?\d+$")
+EXPONENT = re.compile(rf"{EXPONENT_TEXT}$")
 
 
 class NumberText(str):
@@ -60,6 +62,11 @@ def is_count(cells: Sequence[str]) -> bool:
     if len(cells) < 3 or not all(cell.isdecimal() and len(cell) < 16 for cell in cells):
         return False
     return all(second - first == 1 for first, second in pairwise(map(int, cells)))
+
+
+def _is_typed(cell: str) -> bool:
+    """Return whether a cell is a number in its file or data frame, and finite."""
+    return type(cell) is NumberText and PLAIN.fullmatch(cell) is not None
 
 
 def stripped(cell: str) -> str:
@@ -104,7 +111,7 @@ class NumberForm:
         not decide it. If neither does, numbers such as 1,234 have the decimal mark `usual`, and
         numbers such as 1.234 a decimal point."""
         is_typed = NumberText in {*map(type, cells)}
-        texts = [cell for cell in cells if type(cell) is not NumberText] if is_typed else cells
+        texts = [cell for cell in cells if not _is_typed(cell)] if is_typed else cells
         shapes = Counter(map(methodcaller("translate", DIGITS), texts))
         del shapes[""]
         form = _form(shapes, mark, usual, is_typed=is_typed)
@@ -122,7 +129,7 @@ class NumberForm:
     def plain(self, cell: str) -> str | None:
         """Return a number as Python writes it; None for a cell that is no number of this form."""
         if type(cell) is NumberText:
-            return str(cell)
+            return str(cell) if _is_typed(cell) else None
         if self.mark == "point" and not self.unit and PLAIN.fullmatch(cell):
             return cell
         number = split_number(cell)

@@ -31,6 +31,8 @@ from regard.names import TargetKind, TaskName
 
 MAX_NAMES = 6
 """Number of unused columns, and of other possible targets, that the second line names."""
+MAX_LENGTH = 80
+"""Largest number of characters of the name of a column in a message."""
 LANGUAGES = {
     "GREEK": "el",
     "HEBREW": "he",
@@ -128,10 +130,11 @@ class Inspection:
         if self.form.delimiter is None and self.form.kind == "text":
             return "columns: the first word of each line -> target, the rest -> source"
         used = (roles.source, roles.target, *self.features)
-        rest = [self._shown(number) for number in range(self.num_columns) if number not in used]
-        shown = ", ".join(rest[:MAX_NAMES]) + (", …" if len(rest) > MAX_NAMES else "")
+        rest = [number for number in range(self.num_columns) if number not in used]
+        shown = ", ".join(map(self._shown, rest[:MAX_NAMES]))
+        shown += ", …" if len(rest) > MAX_NAMES else ""
         unused = f"; not used: {shown}" if rest else ""
-        names = " ".join(map(self.column, self.features))
+        names = " ".join(map(self._shown, self.features))
         features = f"{names} -> features (--data.feature-columns), " if names else ""
         return (
             f"columns: {self._shown(roles.source)} -> source (--data.source-column), {features}"
@@ -156,7 +159,9 @@ class Inspection:
         name, header = self.column(number), self.header or ()
         cell = " ".join(header[number].split()) if number < len(header) else ""
         is_shared = name != cell and cell.isprintable()
-        return f"{name} ({cell[:40]})" if cell and is_shared else name
+        if cell and is_shared:
+            return f"{name} ({cell[:40]})"
+        return name if len(name) <= MAX_LENGTH else f"{name[:MAX_LENGTH]}…"
 
     def column(self, number: int) -> str:
         """Return the name of a column, or its number from 1."""

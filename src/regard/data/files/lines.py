@@ -47,7 +47,8 @@ MEANINGS: dict[Fault, str] = {
 """Reasons for dropping a line, for messages. A byte-order mark is removed and the line is used."""
 REMEDIES: dict[Fault, str] = {
     "many columns": "quote texts with commas or other delimiters, or remove the other cells",
-    "quotes": 'double the quotes inside a quoted cell, and close it: "a ""b"" c"',
+    "quotes": 'double the quotes inside a quoted cell, and close it: "a ""b"" c"; end lines with '
+    "LF or CR LF",
 }
 """Corrections of dropped lines, for messages."""
 LINES_SHOWN = 5

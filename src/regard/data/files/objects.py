@@ -12,7 +12,7 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, Se
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain, islice
-from numbers import Real
+from numbers import Rational, Real
 from typing import Any
 
 import numpy as np
@@ -194,7 +194,15 @@ def _rows(table: Table) -> Iterator[Row]:
 
 def _cell(value: Any) -> str:
     """Return a value as text on one line. Whole floats are integers: data frames store integers
-    beside missing values as floats. Bytes are read as UTF-8."""
+    beside missing values as floats. Bytes are read as UTF-8. A number that is too large for Python
+    to write it is infinite."""
+    try:
+        return _text(value)
+    except (OverflowError, ValueError):
+        return NumberText(math.inf)
+
+
+def _text(value: Any) -> str:
     if isinstance(value, bytes):
         value = value.decode("utf8", "surrogateescape")
     is_number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
@@ -202,6 +210,7 @@ def _cell(value: Any) -> str:
         number = float(value)
         if math.isnan(number):
             return ""
+        value = number if isinstance(value, Rational) else value
         value = int(number) if number.is_integer() else value
     is_text = isinstance(value, str)
     if value is None or (not is_text and str(value) in ("<NA>", "NaT")):  # missing in pandas

@@ -215,13 +215,20 @@ def table_rows(
     lines: Iterable[Line], delimiter: str, quotes: Quotes | None, width: int = 0
 ) -> Iterator[Row]:
     """Yield the rows of delimited lines. A quoted cell may span several lines. A line with a wrong
-    quote is a row with the fault "quotes", and the next row begins on the line below it. `width` is
-    the number of columns, if it is known."""
+    quote is a row with the fault "quotes", and the next row begins on the line below it. So is a
+    line of several rows with CR alone between them. `width` is the number of columns, if it is
+    known."""
     if quotes is not None:
         yield from _quoted_rows(lines, delimiter, quotes, width)
         return
     for line in lines:
-        yield Row(tuple(line.text.split(delimiter)), line.number, line.fault, line.note)
+        fault = line.fault or ("quotes" if has_rows(line.text, delimiter) else None)
+        yield Row(tuple(line.text.split(delimiter)), line.number, fault, line.note)
+
+
+def has_rows(text: str, delimiter: str) -> bool:
+    """Return whether a line is several rows with CR alone between them."""
+    return "\r" in text and all(delimiter in part for part in text.split("\r"))
 
 
 def _quoted_rows(

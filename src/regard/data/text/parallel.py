@@ -20,6 +20,7 @@ from regard.data.files.tables import (
     TableSettings,
     column_number,
     find_column,
+    has_rows,
     is_blank,
     missing_column,
     require_column,
@@ -266,8 +267,8 @@ def _read(line: Line, path: str, width: int = 0) -> Iterator[Pair | LineProblem]
 
 def _columns(line: Line, path: str, width: int) -> Pair | LineProblem:
     columns = line.text.split("\t")
-    if line.fault:
-        return LineProblem(path, line.number, line.fault, line.text)
+    if fault := line.fault or ("quotes" if has_rows(line.text, "\t") else None):
+        return LineProblem(path, line.number, fault, line.text)
     if 0 < width < len(columns) and not is_blank(columns[width:]):
         return LineProblem(path, line.number, "many columns", line.text)
     if len(columns) == 1 and not is_blank_text(line.text):
