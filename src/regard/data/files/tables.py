@@ -134,11 +134,14 @@ def show_cells(cells: Sequence[str]) -> str:
 
 def num_columns(rows: Sequence[Sequence[str]], *, has_header: bool) -> int:
     """Return the number of columns of a table: that of the header, unless most rows have more. Then
-    it is that of nearly all rows, and without a header that of most rows. Blank cells at the end do
-    not count. 0 if the rows do not decide it."""
+    it is that of nearly all rows, and without a header that of most rows with a delimiter, unless
+    few rows have one. Blank cells at the end do not count. 0 if the rows do not decide it."""
     widths = [width for row in rows if (width := _width(row))]
     if not widths:
         return 0
+    divided = [width for width in widths if width > 1]
+    if not has_header and len(divided) > (1 - NEARLY_ALL) * len(widths):
+        widths = divided
     if has_header and 2 * sum(width <= widths[0] for width in widths[1:]) > len(widths[1:]):
         return widths[0]
     usual, count = Counter(widths).most_common(1)[0]
