@@ -67,6 +67,7 @@ Fault = Literal[
     "quotes",
     "not JSON",
     "comment",
+    "end comment",
     "several labels",
     "no label",
     "title",

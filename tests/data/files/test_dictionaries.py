@@ -44,6 +44,10 @@ def test_a_dictionary_has_words_and_sounds(tmp_path, form, first, delimiter):
     assert pairs[0] == pairs[-1] == (first, "B AE1 B EH1 T")
     assert len(pairs) == len(WORDS) + 1
     assert "2 with a comment (lines 1, 2)" in corpus.summary()[0]
+    if "#" in form:
+        number = len(WORDS) + 1
+        assert f"removed the comment at the end of {number} lines of" in corpus.summary()[1]
+        assert "(lines 3, 4, 5, 6, 7 and" in corpus.summary()[1]
     inspection = inspect(path, settings)
     assert (inspection.roles.task, inspection.roles.recipe) == ("translate", "g2p")
     assert inspection.lines()[0].startswith("cmu.dict: dictionary of pronunciations, words without")

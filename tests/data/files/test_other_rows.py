@@ -18,6 +18,7 @@ PAIRS = [
     *((f"{WORDS[n % 8]} {n}", f"{WORDS[-n % 8]} {n}") for n in range(40)),
 ]
 BLANK = ("", "")
+WORDS_FOR_TOTALS = ["कुल", "المجموع", "合計", "Итого", "합계", "Σύνολο", "총계", "小计"]
 
 
 def faults(rows):
@@ -40,6 +41,7 @@ def faults(rows):
         [("合计", "412")],
         [("Total (EUR)", "412.50")],
         [("Grand Total: 40 items", "412.50")],
+        *([(word, "412")] for word in WORDS_FOR_TOTALS),
     ],
 )
 def test_summaries_at_the_end_are_no_examples(end):

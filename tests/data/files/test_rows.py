@@ -173,6 +173,17 @@ def test_each_fault_of_a_line_is_counted(tmp_path, fault, content):
     assert read(tmp_path / name, settings=SETTINGS).left_out.counts() == {fault: 1}
 
 
+def test_a_comment_after_an_entry_is_counted(tmp_path):
+    path = tmp_path / "a.dict"
+    words = ["BABET", "TABLE", "LABEL", "BATTLE", "TEMPLE", "METAL"]
+    entries = [f"{word}  {' '.join(word)}" for word in words]
+    path.write_text("\n".join([*entries, "MALT  M A L T # foreign"]) + "\n")
+    corpus = read_pairs(path, settings=SETTINGS)
+    assert (corpus.pairs[-1].source, corpus.pairs[-1].target) == ("malt", "M A L T")
+    assert corpus.left_out.counts() == {"end comment": 1}
+    assert corpus.summary() == (f"removed the comment at the end of 1 line of {path} (line 7)",)
+
+
 def test_a_line_of_another_encoding_is_counted():
     left_out = LeftOut()
     left_out.add(LineProblem("a.csv", 7, "other encoding", ""))

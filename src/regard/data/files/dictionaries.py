@@ -97,6 +97,14 @@ def _are_entries(entries: Sequence[tuple[str, str]]) -> bool:
     )
 
 
+def without_comment(line: Line) -> Line:
+    """Return a line without the comment after its entry, and with a note about the comment."""
+    if COMMENT.match(line.text):
+        return line
+    text = END_COMMENT.sub("", line.text)
+    return line if text == line.text else line._replace(text=text, note=line.note or "end comment")
+
+
 def dictionary_rows(lines: Iterable[Line], dictionary: Dictionary) -> Iterator[Row]:
     """Yield a row of word and sounds for each line. Comments have the fault "comment"."""
     for line in lines:

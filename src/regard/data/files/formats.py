@@ -14,7 +14,12 @@ from pathlib import Path
 
 from regard.data.files import encodings
 from regard.data.files.blocks import blocks_of
-from regard.data.files.dictionaries import Dictionary, dictionary_of, dictionary_rows
+from regard.data.files.dictionaries import (
+    Dictionary,
+    dictionary_of,
+    dictionary_rows,
+    without_comment,
+)
 from regard.data.files.encodings import UTF8, Encoding
 from regard.data.files.header import (
     has_header,
@@ -462,6 +467,8 @@ def _all_rows(
         return
     with open_bytes(path) as file:
         lines = decoded(file, path, otherwise, form.encoding.reading)
+        if form.dictionary is not None and form.dictionary.has_sounds:
+            lines = map(without_comment, lines)
         if notes is not None:
             lines = noting(lines, path, notes)
         if form.dictionary is not None:

@@ -73,8 +73,10 @@ PAIRS_OF_BYTES = frozenset(("cp932", "gb18030", "big5", "cp949", "euc_jp", "euc_
 NOTES: dict[Fault, str] = {
     "UTF-8": "read {} of {} as UTF-8, unlike the other lines ({})",
     "other encoding": f"read {{}} of {{}} as {LEGACY_ENCODING}, because it is not UTF-8 ({{}})",
+    "end comment": "removed the comment at the end of {} of {} ({})",
 }
-"""Sentences about lines that are used but decoded in another encoding than the other lines."""
+"""Sentences about lines that are used but decoded in another encoding than the other lines, or
+without a part."""
 SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair, which no file of UTF-8 can hold."""
 MAX_ODD = 0.02
@@ -199,7 +201,7 @@ class Line(NamedTuple):
     is_marked: bool = False
     """Whether a byte-order mark was removed, apart from the mark at the beginning of the file."""
     note: Fault | None = None
-    """Encoding of the line, if it is not that of the file: UTF-8 or another one."""
+    """Encoding of the line, if it is not that of the file, or a comment that was removed."""
 
     @property
     def notes(self) -> tuple[Fault, ...]:

@@ -39,7 +39,9 @@ WORDS = (
     "grand_total gesamt summe insgesamt mittelwert durchschnitt gesamtsumme somme moyenne "
     "total_général totale somma media suma promedio total_general soma média razem średnia итого "
     "всего среднее сумма toplam ortalama totaal gemiddelde summa medel yhteensä celkem összesen "
-    "合计 总计 平均 合計 平均値 합계 평균"
+    "合计 总计 总和 平均 合計 総計 總計 平均値 합계 총계 평균 कुल योग औसत মোট "
+    "المجموع مجموع الإجمالي إجمالي المتوسط جمع میانگین סך_הכל סה״כ σύνολο μέσος_όρος "
+    "общо всичко укупно усього разом tổng tổng_cộng jumlah รวม ยอดรวม"
 )
 CHUNK = 256
 """Number of rows that are tested at once."""
@@ -47,7 +49,7 @@ RULE = re.compile(r"[-=_+:*.…~]{3,}|…")
 """Cell of a line that divides a table, or stands for rows that are not shown."""
 UNUSUAL = re.compile(r"[#/%;\s=_+:*.…~-]")
 """First character of a comment, of a line that divides a table or of a blank row."""
-SUBTOTAL_WORDS = "subtotal sub-total subtotals zwischensumme sous-total subtotale"
+SUBTOTAL_WORDS = "subtotal sub-total subtotals zwischensumme sous-total subtotale 小计 小計 소계"
 SUMMARIES = frozenset(word.replace("_", " ") for word in f"{WORDS} {SUBTOTAL_WORDS}".split())
 """First cells of summaries, in lower case."""
 SUBTOTALS = frozenset(
