@@ -21,6 +21,12 @@ POST = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: applicatio
 REQUEST = POST + b"Content-Length: 16\r\n\r\n" + BODY
 
 
+@pytest.fixture(autouse=True)
+def _waits(monkeypatch):
+    """Let each part of a request wait for its turn, as on a busy server."""
+    monkeypatch.setattr("regard.serving.http.turns.SECONDS", 0.0)
+
+
 @contextmanager
 def connected(url):
     """Connect to a server."""

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from regard.serving.access import PROBES
+from regard.serving.http.parser import PROBE_LINES
 from regard.serving.logs import log_error
 
 ACCEPTED_AT_A_TIME = 256
@@ -28,7 +28,6 @@ TURNS = 4
 """Largest number of connections that are opened before others are served."""
 RETRY_SECONDS = 0.1
 """Time without accepting after the process had too many open files."""
-PROBE_LINES = tuple(f"GET {path}".encode() for path in PROBES)
 PEEKED_BYTES = max(map(len, PROBE_LINES))
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 

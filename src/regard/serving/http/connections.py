@@ -19,12 +19,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from regard.serving.api.errors import CLOSE, FAULT, RETRY, RequestError
 from regard.serving.http.parser import Parser
 from regard.serving.http.transport import Transport
+from regard.serving.http.turns import Turns
 
 IDLE_SECONDS = 15
 """Time until a connection without a request is closed."""
 MAX_LEAVING = 100
 """Largest number of connections that lost their places and still receive their response."""
-READ_AT_A_TIME = 1 << 16
+READ_AT_A_TIME = 1 << 13
 """Largest number of bytes that are read from a connection before other connections are served."""
 
 
@@ -36,9 +37,16 @@ class Connections:
         must be read."""
         self.maximum = maximum
         self.seconds = seconds
+        self._turns: tuple[Turns, Turns] | None = None
         self._open: dict[Connection, None] = {}
         self._leaving: dict[Connection, None] = {}
         """Connections that lost their places and still receive their response."""
+
+    def turns(self, is_probe: bool) -> Turns:
+        """Return the turns in which probes, or other requests, are read."""
+        if self._turns is None:
+            self._turns = Turns(), Turns()
+        return self._turns[is_probe]
 
     def add(self, connection: Connection) -> None:
         """Add a connection. If there are too many, end the oldest one that waits for its client."""
@@ -74,6 +82,8 @@ class Connection(H11Protocol):
         self._has_ended = False
         """Whether the client sends no more."""
         self._has_failed = False
+        self._is_queued = False
+        """Whether received bytes wait for their turn."""
         self._timer: asyncio.TimerHandle | None = None
         """Timer of a request that has begun to arrive."""
 
@@ -106,11 +116,28 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request. What comes after a malformed request is discarded."""
+        if not self._has_failed and not self.transport.is_closing():
+            super().data_received(data)
+
+    def handle_events(self) -> None:
+        """Read the received bytes when it is the connection's turn. Probes have turns of their
+        own."""
+        if self._is_queued:
+            return
+        self._is_queued = True
+        self._connections.turns(self.conn.is_probe).run(self._handle_events)
+        if self._is_queued:
+            self._patient.pause_reading()
+
+    def _handle_events(self) -> None:
+        self._is_queued = False
         if self._has_failed or self.transport.is_closing():
             return
-        cycle = self.cycle
-        super().data_received(data)
-        self._after_events(cycle)
+        before = self.cycle
+        super().handle_events()
+        if not self.flow.read_paused:
+            self._patient.resume_reading()
+        self._after_events(before)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Return whether to keep the connection open for a response, though the client has closed
@@ -128,14 +155,8 @@ class Connection(H11Protocol):
         """Wait for the next request, or close the connection if no further one comes."""
         cycle = self.cycle
         super().on_response_complete()
-        if self.transport.is_closing():
-            return
-        self._after_events(cycle)
-        if self._has_ended:
-            if self.is_answering:
-                self._patient.probe()
-            else:
-                self.transport.close()
+        if not self._is_queued and not self.transport.is_closing():
+            self._after_events(cycle)
 
     def send_400_response(self, msg: str) -> None:
         """Answer malformed bytes."""
@@ -151,11 +172,19 @@ class Connection(H11Protocol):
         self._fail(RequestError(503, f"{message}: try again later", {**RETRY, **CLOSE}))
 
     def _after_events(self, before: RequestResponseCycle | None) -> None:
-        """Set the timers, after bytes were read; `before` is the last request before them."""
+        """Set the timers, after bytes were read; `before` is the last request before them. A
+        connection whose client sends no more is closed after its last response."""
         if self.cycle is not before:
             self._connections.use(self)
             self._stop_timer()
-        if self.is_answering or self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self.is_answering:
+            if self._has_ended:
+                self._patient.probe()
+            return
+        if self._has_ended:
+            self.transport.close()
             return
         if not self.conn.has_part:
             self._stop_timer()

@@ -6,6 +6,7 @@ from typing import Any
 
 import h11
 
+from regard.serving.access import PROBES
 from regard.serving.api.errors import CLOSE, RequestError
 
 MAX_HEADER_BYTES = 1 << 16
@@ -13,6 +14,8 @@ MAX_HEADERS = 100
 MAX_CHUNKS = 20_000
 """Largest number of chunks of a body, because each takes time of its own."""
 VERSIONS = (b"1.0", b"1.1")
+PROBE_LINES = tuple(f"GET {path}".encode() for path in PROBES)
+"""Beginnings of requests for the health of the service."""
 
 
 class Parser(h11.Connection):
@@ -43,6 +46,11 @@ class Parser(h11.Connection):
             # its frames refer to it and to this connection, and would be freed late
             raise error.with_traceback(None) from None
         return event
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether the next request asks for the health of the service."""
+        return self.their_state is h11.IDLE and self.trailing_data[0].startswith(PROBE_LINES)
 
     @property
     def has_part(self) -> bool:
