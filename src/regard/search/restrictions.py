@@ -55,7 +55,7 @@ class TokenHistory:
     restrictions: Restrictions
     prefix: Int[Tensor, "batch prefix"]
     """Prefix of each sentence, then FREE."""
-    tokens: Int[Tensor, "batch hypothesis length"]
+    tokens: Int[Tensor, "batch hypothesis position"]
 
     @classmethod
     def start(cls, restrictions: Restrictions | None, like: Int[Tensor, "batch"]) -> TokenHistory:
@@ -80,7 +80,7 @@ class TokenHistory:
         return None if is_after_prefixes and not self.restrictions.limits_repetition else self
 
     def extend(
-        self, parents: Int[Tensor, "batch extended"], tokens: Int[Tensor, "batch extended"]
+        self, parents: Int[Tensor, "batch hypothesis"], tokens: Int[Tensor, "batch hypothesis"]
     ) -> TokenHistory | None:
         """Return the `active` history of these hypotheses, each extended by a token."""
         index = parents[:, :, None].expand(-1, -1, self.tokens.size(2))
