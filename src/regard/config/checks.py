@@ -192,6 +192,16 @@ def parse_value(hint: Any, words: Sequence[str]) -> Any:
     raise ValueError(find_problem(hint, came) or f"expected {_named(hint)}")
 
 
+def parse_weight(number: str, maximum: float) -> float | None:
+    """Return the weight of an entry such as NAME:WEIGHT; None unless it is above 0 and at most
+    `maximum`."""
+    try:
+        weight = float(number)
+    except ValueError:
+        return None
+    return weight if 0 < weight <= maximum else None
+
+
 def is_text(value: str) -> bool:
     """False for a NUL or a lone surrogate, which no file name and no UTF-8 file can hold."""
     return UNWRITABLE.search(value) is None

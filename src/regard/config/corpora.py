@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.config.checks import parse_weight
 from regard.errors import UserError
 
 EXPECTED = "expected FILE, FILE:WEIGHT, or SOURCES,TARGETS:WEIGHT, such as news.tsv.gz:0.5"
@@ -57,11 +57,8 @@ def is_pattern(path: Path) -> bool:
 
 
 def _weight(text: str, number: str) -> float:
-    try:
-        weight = float(number)
-    except ValueError:
-        weight = math.nan
-    if not 0 < weight <= MAX_WEIGHT:
+    weight = parse_weight(number, MAX_WEIGHT)
+    if weight is None:
         raise UserError(
             f"data.mix has {text!r}, whose weight is {number!r}: {EXPECTED}, with a weight above 0 "
             f"and up to {MAX_WEIGHT:,.0f}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from regard.characters import composed, quoted
+from regard.config.checks import parse_weight
 from regard.errors import UserError
 
 NAME = "training.label_weights"
@@ -31,11 +31,8 @@ def parse_label_weights(entries: Sequence[str]) -> Mapping[str, float]:
 
 
 def _weight(label: str, number: str) -> float:
-    try:
-        weight = float(number)
-    except ValueError:
-        weight = math.nan
-    if not 0 < weight <= MAX_WEIGHT:
+    weight = parse_weight(number, MAX_WEIGHT)
+    if weight is None:
         raise UserError(
             f"{NAME} has the weight {quoted(number, 40)} for the label {quoted(label, 40)}: "
             f"expected a number above 0 and up to {MAX_WEIGHT:,.0f}"

@@ -295,7 +295,7 @@ def restrictions_of(
     search: SearchConfig, prefixes: Sequence[Sequence[int]] = ()
 ) -> Restrictions | None:
     """Return the restrictions of a search, with the tokens of the prefix of each source. None if
-    there are none."""
+    the search has no restriction."""
     restrictions = Restrictions(
         no_repeat_ngram=search.no_repeat_ngram,
         repetition_penalty=search.repetition_penalty,

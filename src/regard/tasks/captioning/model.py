@@ -243,6 +243,8 @@ class CaptionModel:
 
     def _forced(self, prefixes: Sequence[str], search: SearchConfig) -> list[list[int]]:
         """Return the tokens of prefixes. PrefixError if the model cannot write one."""
+        if not any(prefixes):
+            return [[] for _ in prefixes]
         tokens = without_end(prefixes, self.tokenizer.encode_batch(prefixes), END)
         maximum = search.max_length or MAX_LENGTH
         problems = [

@@ -173,8 +173,7 @@ class TranslationModel:
         the `source_limit` has a blank translation with `is_refused`. Each translation begins with
         the tokens of the `prefix`: a text for all, or one for each text; "" for none. PrefixError,
         a ValueError, if it has unknown words or more tokens than the output may have. SourceError,
-        which is a
-        ValueError, for a text that has another number of features than the training sources, or
+        a ValueError, for a text that has another number of features than the training sources, or
         words in pieces. UserError if the model cannot do the search."""
         if isinstance(text, str):
             return self.translate(
