@@ -157,18 +157,23 @@ async def until(condition):
 @contextmanager
 def listening(service):
     """Start a server in a thread and return its address."""
-    with listen("127.0.0.1", 0) as bound:
-        thread = threading.Thread(target=serve, args=(service, bound), daemon=True)
-        url = url_of(bound)
-        thread.start()
-        while not service.worker.is_loaded:
-            time.sleep(0.01)
-        try:
-            yield url
-        finally:
-            service.end_server()
-            thread.join(SECONDS)
-            assert not thread.is_alive()
+    with listen("127.0.0.1", 0) as bound, serving(service, bound):
+        yield url_of(bound)
+
+
+@contextmanager
+def serving(service, bound):
+    """Start a server in a thread, at a socket to which clients may have connected already."""
+    thread = threading.Thread(target=serve, args=(service, bound), daemon=True)
+    thread.start()
+    while not service.worker.is_loaded:
+        time.sleep(0.01)
+    try:
+        yield
+    finally:
+        service.end_server()
+        thread.join(SECONDS)
+        assert not thread.is_alive()
 
 
 def service_of(*operations, **limits):

@@ -13,17 +13,16 @@ import pytest
 from regard.serving import server
 from regard.serving.http import arrivals
 from regard.serving.http.arrivals import Arrivals
-from regard.serving.server import listen
+from regard.serving.server import listen, url_of
 from tests.serving.http.test_connections import (
     HEALTH,
     REQUEST,
     connected,
-    exchange,
     health,
-    metrics,
+    parsed,
     received,
 )
-from tests.serving.services import SECONDS, Fake, listening, service_of, until
+from tests.serving.services import SECONDS, Fake, listening, service_of, serving, until
 
 
 class Opened:
@@ -49,7 +48,11 @@ class Opened:
 def run(test, **options):
     """Run a test of arrivals in an event loop."""
 
+    errors = []
+
     async def in_loop():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(context))
         with listen("127.0.0.1", 0) as bound, ExitStack() as stack:
             opened = Opened(bound, **options)
             try:
@@ -59,6 +62,7 @@ def run(test, **options):
                     client.close()
 
     asyncio.run(in_loop())
+    assert not errors
 
 
 async def closed(client):
@@ -106,16 +110,40 @@ def test_connections_beyond_the_largest_number_of_waiting_ones_are_rejected():
     run(test, maximum=3)
 
 
+@pytest.mark.parametrize("maximum", [0, 1])
+def test_a_connection_beyond_the_bound_is_closed_or_rejected(maximum):
+    """The first bytes of a client may arrive before or after its connection is accepted."""
+
+    async def test(here, stack):
+        here.arrivals.start()
+        silent = list(here.clients(stack, *[b""] * (maximum + 1)))
+        assert await closed(silent[0])
+        clients = list(here.clients(stack, *[REQUEST] * (maximum + 1)))
+        await until(lambda: len(here.opened) + len(here.rejected) == len(clients))
+
+    run(test, maximum=maximum)
+
+
 def test_the_oldest_silent_connections_are_closed():
     async def test(here, stack):
         clients = list(here.clients(stack, *[b""] * 5))
         here.arrivals.start()
         assert [await closed(each) for each in clients[:2]] == [True, True]
-        clients[2].sendall(REQUEST)
-        await until(lambda: here.opened)
-        assert [await closed(each) for each in clients[3:]] == [True, True]
+        for each in clients[2:]:
+            each.sendall(REQUEST)
+        await until(lambda: len(here.opened) == 3)
 
-    run(test, maximum=3, seconds=0.3)
+    run(test, maximum=3)
+
+
+def test_connections_that_are_silent_for_too_long_are_closed():
+    async def test(here, stack):
+        clients = list(here.clients(stack, b"", b"", REQUEST))
+        here.arrivals.start()
+        assert [await closed(each) for each in clients[:2]] == [True, True]
+        await until(lambda: here.opened)
+
+    run(test, seconds=0.1)
 
 
 def test_a_process_with_too_many_open_files_accepts_later(monkeypatch):
@@ -155,12 +183,15 @@ def test_silent_connections_take_no_place(monkeypatch):
 
 def test_a_rejected_connection_has_a_json_error_a_line_in_the_log_and_a_metric(monkeypatch, caplog):
     monkeypatch.setattr(server, "MAX_ARRIVALS", 0)
-    monkeypatch.setattr(arrivals, "PROBE_LINES", (b"GET /",))
-    with listening(service_of(Fake())) as url, caplog.at_level("INFO", "regard.serving"):
-        status, answer = exchange(url, REQUEST)
-        assert status == 503
-        assert "too many connections" in answer["error"]
-        assert 'regard_requests_total{route="unknown",status="503"} 1.0' in metrics(url)
+    service = service_of(Fake())
+    with listen("127.0.0.1", 0) as bound, connected(url_of(bound)) as client:
+        client.sendall(REQUEST)
+        with caplog.at_level("INFO", "regard.serving"), serving(service, bound):
+            status, answer = parsed(received(client))
+    assert status == 503
+    assert "too many connections" in answer["error"]
+    metrics = service.metrics.page().decode()
+    assert 'regard_requests_total{route="unknown",status="503"} 1.0' in metrics
     (line,) = [each.fields for each in caplog.records if each.getMessage() == "request"][:1]
     assert (line["status"], line["client"], line["path"]) == (503, "127.0.0.1", None)
 

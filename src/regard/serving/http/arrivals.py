@@ -123,10 +123,10 @@ class Arrivals:
     def _add_silent(self, client: socket.socket) -> None:
         if client in self._silent:
             return
-        if len(self._silent) >= self._maximum:
-            self._close_silent(next(iter(self._silent)))
         self._silent[client] = self._loop.time() + self._seconds
         self._loop.add_reader(client, self._sort, client)
+        if len(self._silent) > self._maximum:
+            self._close_silent(next(iter(self._silent)))
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds, self._close_oldest)
 
