@@ -164,7 +164,6 @@ def test_connections_are_reused_and_large_headers_are_rejected():
 
 @pytest.mark.parametrize("runs", [("plain",), ("classifier", "captioner")], ids=str)
 def test_requests_of_schemathesis_have_the_responses_of_the_document(runs):
-    """No image of schemathesis can be decoded, so a valid body with images can be rejected."""
     service = Service(
         served_runs([RUNS / run for run in runs], "cpu"),
         Limits(texts=3, characters=20, beam=3, max_length=9),
@@ -177,9 +176,12 @@ def test_requests_of_schemathesis_have_the_responses_of_the_document(runs):
                 check_operation(operation)
 
 
+OF_A_VALID_BODY = (" has a prefix ", "expected an image in base64", "cannot read the image")
+"""Parts of the errors of bodies that schemathesis takes for valid: prefixes with unknown words or
+more tokens than the maximum length, and texts that are no image."""
+
+
 def check_operation(operation):
-    names = ["positive_data_acceptance"] if operation.path.endswith("/caption") else []
-    excluded = schemathesis.checks.CHECKS.get_by_names(names)
     strategy = operation.as_strategy() | operation.as_strategy(
         generation_mode=schemathesis.GenerationMode.NEGATIVE
     )
@@ -192,7 +194,12 @@ def check_operation(operation):
     )
     @given(strategy)
     def check(case):
-        case.call_and_validate(excluded_checks=excluded, timeout=SECONDS)
+        response = case.call(timeout=SECONDS)
+        error = response.json()["error"] if response.status_code == 422 else ""
+        is_possible = any(part in error for part in OF_A_VALID_BODY)
+        names = ["positive_data_acceptance"] if is_possible else []
+        excluded = schemathesis.checks.CHECKS.get_by_names(names)
+        case.validate_response(response, excluded_checks=excluded)
 
     check()
 

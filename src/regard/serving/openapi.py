@@ -19,8 +19,9 @@ ERROR = {
 }
 UNREAD = {
     "type": "object",
-    "description": "Result of a text that does not have the form of the training sources. If no "
-    "text has it, the status is 422.",
+    "description": "Result of a text that does not have the form of the training sources, that "
+    "needs too much memory, or whose output cannot begin with the prefix. If no text has another "
+    "result, the status is 422.",
     "properties": {"error": {"type": "string", "description": "One line: what to correct."}},
     "required": ["error"],
     "additionalProperties": False,
@@ -70,7 +71,8 @@ ERRORS = {
     408: "The request did not arrive in time.",
     413: "The body is too large.",
     415: "The content type is not supported.",
-    422: "A field is unknown, missing or outside its range, or no text can be read.",
+    422: "A field is unknown, missing or outside its range, no text can be read, or no output can "
+    "begin with the prefix.",
     429: "The queue is full. Retry-After has a number of seconds.",
     500: "The service or a model failed; its log has the reason.",
     503: "The service is not ready, is shutting down, or did not answer in time.",

@@ -106,7 +106,9 @@ class Verb:
             Text(
                 "prefix",
                 limits.characters,
-                "Text that each output begins with. Default: none.",
+                "Text that each output begins with. Default: none. A result has an error if the "
+                "vocabulary lacks a part of the prefix, or if the prefix has more tokens than "
+                "max_length. If no text has a result, the status is 422.",
             ),
             attention,
         )
