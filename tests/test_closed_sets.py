@@ -219,6 +219,7 @@ SETS = {
             "lines": strings(
                 *("data/files/test_lines", "data/files/test_headers", "data/text/test_parallel"),
                 *(
+                    "data/files/test_named_rows",
                     "data/files/test_other_rows",
                     "data/files/test_rows",
                     "data/files/test_decimals",

@@ -69,6 +69,7 @@ Fault = Literal[
     "comment",
     "end comment",
     "several labels",
+    "several texts",
     "no label",
     "title",
     "repeated header",

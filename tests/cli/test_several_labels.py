@@ -46,6 +46,7 @@ def written(path, form):
         ("lists.csv", json.dumps),
         ("tags.csv", lambda names: "".join(f"<{name}>" for name in names)),
         ("lists.jsonl", list),
+        ("ids.jsonl", lambda names: [NAMES.index(name) for name in names]),
     ],
 )
 def test_several_labels_stop_the_training(tmp_path, monkeypatch, capsys, name, form):

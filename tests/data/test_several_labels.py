@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from regard.data.files.cells import cell_text
 from regard.data.several_labels import find_several_labels
 
 SINGLE = ["sport", "news", "film"] * 20
@@ -37,6 +38,37 @@ def test_lists_are_cells_with_several_labels(form):
     found = find_several_labels(Counter([form.format(label) for label in SINGLE] + [several]))
     assert found is not None
     assert found.cells == {several: ("sport", "news")}
+
+
+def counts_of(values):
+    return Counter(map(cell_text, values))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [["sport"], ["news"], ["sport", "news"]],
+        [["very good"], ["not so bad", "very good"], []],
+        [["sport"], "news", ["film", "news"]],
+        [[27], [2], [2, 27]],
+        [[[0, 4, "PER"]], [[0, 4, "PER"], [7, 9, "PER"]]],
+        [[{"start": 0, "label": "PER"}]],
+    ],
+)
+def test_lists_of_json_are_cells_with_several_labels(values):
+    assert find_several_labels(counts_of(values * 20)) is not None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [["sport"], ["news"], []],
+        [["the", "dog", "saw", "the", "cat"], ["a", "dog"]],
+        [[1, 0, 1], [0, 0, 1]],
+    ],
+)
+def test_lists_of_one_label_and_lists_of_words_are_no_several_labels(values):
+    assert find_several_labels(counts_of(values * 20)) is None
 
 
 def test_few_parts_in_many_combinations_are_labels():

@@ -35,6 +35,28 @@ QUOTED = re.compile(r""" "([^"]*)" | '([^']*)' """, re.VERBOSE)
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?")
 
 
+class ListText(str):
+    """Cell that is a list in its file, with spaces between the items."""
+
+    __slots__ = ("is_nested", "items")
+    items: tuple[str, ...]
+    """Items that are not blank."""
+    is_nested: bool
+    """Whether items are lists or objects, such as spans of a text with their labels."""
+
+    @classmethod
+    def of(cls, items: Sequence[str], *, is_nested: bool) -> ListText:
+        text = cls(" ".join(items))
+        text.items = tuple(stripped for item in items if (stripped := item.strip()))
+        text.is_nested = is_nested
+        return text
+
+    @property
+    def has_several_labels(self) -> bool:
+        """Whether a label with this text would be several labels, or labels of spans."""
+        return self.is_nested or len(self.items) > 1
+
+
 @dataclass(frozen=True)
 class SeveralLabels:
     """Cells with several labels, and the labels of each."""
@@ -44,9 +66,19 @@ class SeveralLabels:
     """All labels, those of other cells included."""
 
 
+def texts_of(cell: str) -> tuple[str, ...]:
+    """Return the items of a list of texts, most of which have several words; otherwise the cell."""
+    if type(cell) is not ListText or 2 * sum(" " in item for item in cell.items) <= len(cell.items):
+        return (cell,)
+    return cell.items
+
+
 def find_several_labels(counts: Counter[str]) -> SeveralLabels | None:
     """Return the cells that have several labels, from the number of rows of each cell; None if none
     has."""
+    typed = [cell for cell in counts if type(cell) is ListText]
+    if any(cell.has_several_labels for cell in typed):
+        return _of_lists(typed)
     total = counts.total()
     lists = {cell: _items(cell) for cell in counts if LIST.fullmatch(cell)}
     if sum(counts[cell] for cell in lists) >= NEARLY_ALL * total > 0:
@@ -63,6 +95,19 @@ def find_several_labels(counts: Counter[str]) -> SeveralLabels | None:
             parts = frozenset(part for parts in several.values() for part in parts)
             return SeveralLabels(several, parts | single)
     return None
+
+
+def _of_lists(cells: Sequence[ListText]) -> SeveralLabels | None:
+    """Return the cells whose lists have several labels; None if items occur twice in a list, as
+    words and numbers of a series do."""
+    if not any(cell.is_nested for cell in cells) and any(
+        len(set(cell.items)) < len(cell.items) for cell in cells
+    ):
+        return None
+    several: dict[str, tuple[str, ...]] = {
+        cell: cell.items for cell in cells if cell.has_several_labels
+    }
+    return SeveralLabels(several, frozenset(name for cell in cells for name in cell.items))
 
 
 def _is_separator(

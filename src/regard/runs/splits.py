@@ -34,6 +34,7 @@ UNREADABLE: dict[Fault, str] = {
     "many columns": "--data.delimiter",
     "quotes": "--data.delimiter",
     "not JSON": "the format of the file",
+    "several texts": "--data.source-column and --data.target-column",
     "not UTF-8": "--data.encoding",
     "NUL": "--data.encoding",
 }

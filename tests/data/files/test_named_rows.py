@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import sys
 
 import pytest
@@ -12,6 +13,7 @@ from regard.data.files.formats import read_rows, recognise
 from regard.data.files.inspection import inspect
 from regard.data.files.named_rows import has_json_records
 from regard.data.files.tables import TableSettings
+from regard.data.images.annotations import read_captions
 from regard.data.labels.readers import read_labelled
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
@@ -179,3 +181,55 @@ def test_a_missing_library_is_named(tmp_path, monkeypatch, name, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=rf"{name} needs .*: .* -m pip install"):
         read_pairs(tmp_path / name, settings=ANY)
+
+
+LISTS = {
+    "labels": ([["good", "very bad"], ["good"]], "several labels", "good"),
+    "one label at most": ([["good"], "bad", []], None, "good bad"),
+    "ids": ([[27, 3], [27]], "several labels", "27"),
+    "several of each": ([[0, 1, 1], [1, 0, 0]], "several labels", ""),
+    "spans": ([[[0, 4, "PER"]], []], "several labels", ""),
+    "objects": ([[{"start": 0, "label": "PER"}], "PER"], "several labels", "PER"),
+}
+
+
+@pytest.mark.parametrize(("values", "fault", "labels"), LISTS.values(), ids=LISTS)
+def test_lists_of_labels_are_left_out_and_listed(tmp_path, values, fault, labels):
+    path = tmp_path / "a.jsonl"
+    rows = [{"text": "a dog", "label": value} for value in values]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if not labels:
+        with pytest.raises(UserError, match=f"{fault} .line"):
+            read_labelled(path)
+        return
+    corpus = read_labelled(path)
+    assert " ".join(pair.target for pair in corpus.pairs) == labels
+    problems = {problem.kind for problem in corpus.problems} - {"blank"}
+    assert problems == ({fault} if fault else set())
+
+
+def test_lists_of_numbers_are_the_numbers_of_one_target(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a dog", "label": [0.5, 2]}\n')
+    assert [pair.target for pair in read_labelled(path, known=None).pairs] == ["0.5 2"]
+
+
+def test_lists_of_words_are_texts_and_lists_of_texts_are_left_out(tmp_path):
+    path = tmp_path / "a.jsonl"
+    values = [["a", "dog", "runs"], ["a dog runs", "the dog is running"], ["a dog runs"], "a dog"]
+    rows = [{"source": value, "target": "a"} for value in values]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for corpus in (read_pairs(path, settings=ANY), read_labelled(path)):
+        assert [pair.source for pair in corpus.pairs][:2] == ["a dog runs"] * 2
+        problems = [(problem.line, problem.kind) for problem in corpus.problems]
+        assert problems == [(2, "several texts")]
+    assert "1 with a list of several texts in one cell (line 2)" in str(
+        read_pairs(path, settings=ANY).left_out.summary()
+    )
+
+
+def test_each_text_of_a_list_of_captions_is_a_caption(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"image": "a.png", "caption": ["a dog runs", "the dog is running"]}\n')
+    captions = read_captions(path)
+    assert [pair.target for pair in captions.pairs] == ["a dog runs", "the dog is running"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files.decimals import NumberText
+from regard.data.several_labels import ListText
 from regard.errors import UserError, install_command
 
 
@@ -33,7 +34,8 @@ def cell_text(value: Any) -> str:
         case bytes():
             return _decoded(value)
         case list():
-            return " ".join(map(cell_text, value))
+            is_nested = any(isinstance(item, list | dict) for item in value)
+            return ListText.of([*map(cell_text, value)], is_nested=is_nested)
         case _:
             return str(value)
 

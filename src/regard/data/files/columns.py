@@ -29,7 +29,7 @@ from regard.data.files.header import (
 )
 from regard.data.files.other_rows import without_other_rows
 from regard.data.files.tables import find_column
-from regard.data.several_labels import find_several_labels
+from regard.data.several_labels import ListText, find_several_labels
 from regard.names import ColumnKind, DecimalMark, TargetKind
 
 FEW_ROWS = 20
@@ -253,6 +253,10 @@ class Table:
 
     def _has_several_labels(self, column: int) -> bool:
         cells = self.cells[column]
+        is_named = has_name_of(self.name(column), CLASS_NAMES)
+        lists = [cell for cell in cells if type(cell) is ListText and cell.has_several_labels]
+        if any(is_named or cell.is_nested for cell in lists):
+            return True
         if self.num_rows < FEW_ROWS or median(map(len, cells)) > MAX_LABELS_LENGTH:
             return False
         labels = find_several_labels(Counter(cell for cell in cells if cell))
@@ -326,7 +330,7 @@ def _has_leading_zeros(cells: Sequence[str]) -> bool:
 
 def _cell(text: str) -> str:
     """Return the text of a cell in NFC, without white space around it."""
-    return text if type(text) is NumberText else normalize("NFC", text.strip())
+    return text if type(text) in (NumberText, ListText) else normalize("NFC", text.strip())
 
 
 def is_code(text: str) -> bool:

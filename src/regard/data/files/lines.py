@@ -31,6 +31,7 @@ MEANINGS: dict[Fault, str] = {
     "quotes": "with wrong quotes or line ends",
     "not JSON": "without a JSON object",
     "several labels": "with several labels",
+    "several texts": "with a list of several texts in one cell",
     "no label": "without a label",
     "title": "above the table",
     "repeated header": "with the header again",

@@ -45,6 +45,7 @@ from regard.data.files.tables import (
     suffix_of,
     table_rows,
 )
+from regard.data.several_labels import texts_of
 from regard.errors import UserError
 from regard.files import open_bytes, read_bytes
 from regard.names import Fault, SplitName
@@ -181,8 +182,9 @@ def _table(
                     "them with --data.source-column and --data.target-column"
                 )
         if len(cells) > max(columns):
-            name, caption = (cells[column].strip() for column in columns)
-            yield _pair(path, folder, name, caption, row.line)
+            name, caption = (cells[column] for column in columns)
+            for text in texts_of(caption):
+                yield _pair(path, folder, name.strip(), text, row.line)
         else:
             fault: Fault = "blank" if is_blank(cells) else "few columns"
             yield LineProblem(str(path), row.line, fault, " ".join(cells))

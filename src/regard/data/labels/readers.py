@@ -48,7 +48,7 @@ from regard.data.files.tables import (
     table_rows,
 )
 from regard.data.labels.folders import OnProgress, read_folders
-from regard.data.several_labels import FASTTEXT
+from regard.data.several_labels import FASTTEXT, ListText, texts_of
 from regard.errors import UserError
 from regard.files import open_bytes
 from regard.names import DecimalMark, Fault, SplitName
@@ -252,10 +252,23 @@ def _table(
     if known is None:
         numbers, undecided = _forms(rows, path, numbers, settings, usual, header)
         remarks += undecided
+    else:
+        rows = [
+            replace(row, fault="several labels") if _has_several_labels(row, numbers) else row
+            for row in rows
+        ]
     return Corpus.of(
         (_pair_of(row, numbers, path) for row in rows),
         remarks,
         ReadColumns.of_table(header, len(head), numbers.text, numbers.labels),
+    )
+
+
+def _has_several_labels(row: Row, numbers: LabelColumns) -> bool:
+    """Return whether a label of a row is a list of several labels."""
+    cells = (row.cells[number] for number in numbers.labels if number < len(row.cells))
+    return not row.fault and any(
+        type(cell) is ListText and cell.has_several_labels for cell in cells
     )
 
 
@@ -392,6 +405,8 @@ def _pair_of(entry: Row, numbers: LabelColumns, path: Path) -> Pair | LineProble
         return LineProblem(str(path), line, kind, " ".join(row))
     if any("\0" in cell for cell in row):
         return LineProblem(str(path), line, "NUL", " ".join(row))
+    if len(texts_of(row[numbers.text])) > 1:
+        return LineProblem(str(path), line, "several texts", " ".join(row))
     text = " ".join(row[numbers.text].split())
     labels = [composed(row[number]) for number in numbers.labels]
     if any(label.count(FASTTEXT) > 1 for label in labels):

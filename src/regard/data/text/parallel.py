@@ -25,6 +25,7 @@ from regard.data.files.tables import (
     missing_column,
     require_column,
 )
+from regard.data.several_labels import texts_of
 from regard.errors import UserError
 from regard.files import open_bytes
 
@@ -232,8 +233,10 @@ def _of_row(row: Row, columns: PairColumns, path: str) -> Pair | LineProblem:
         return LineProblem(path, row.line, row.fault or "NUL", text)
     if len(row.cells) <= max(columns.source, columns.target, *columns.features):
         return LineProblem(path, row.line, "few columns" if text.strip() else "blank", text)
-    # Line ends and tabs inside a cell would end a field in the files of a run.
     cells = (row.cells[columns.source], row.cells[columns.target])
+    if any(len(texts_of(cell)) > 1 for cell in cells):
+        return LineProblem(path, row.line, "several texts", text)
+    # Line ends and tabs inside a cell would end a field in the files of a run.
     source, target = (re.sub(r"[\t\r\n]+", " ", cell).strip() for cell in cells)
     if is_blank_text(source) or is_blank_text(target):
         return LineProblem(path, row.line, "blank", text)
