@@ -64,6 +64,7 @@ Fault = Literal[
     "one column",
     "few columns",
     "many columns",
+    "tab",
     "quotes",
     "not JSON",
     "comment",

@@ -239,6 +239,7 @@ def test_progress_of_reading_images_is_shown_in_a_terminal(run, tmp_path, capsys
     [
         (("caption", "RUN", SCENE, "--unknown-replacement"), "an image has none"),
         (("plot", "RUN", SCENE, "-o", "x.png", "--target", "y"), "--target is for runs that"),
+        (("caption", "RUN", SCENE, "-o", "x.csv"), "x.csv is the name of a table, but each line"),
         (("translate", "RUN"), "expected a run with data.task translate. `regard caption` is"),
         (
             ("evaluate", "RUN", "--lowercase"),

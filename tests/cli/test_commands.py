@@ -378,6 +378,9 @@ def test_score_prints_a_log_probability_for_each_pair(capsys, run, tmp_path):
     steps = [float(line.split()[0]) for line in out.splitlines() if "\t" not in line]
     assert len(totals) == 2
     assert sum(steps) == pytest.approx(sum(float(row[0]) for row in totals), abs=1e-2)
+    status, _, err = regard(capsys, "score", run, pairs, "-o", tmp_path / "scores.csv")
+    assert (status, err.count("\n")) == (1, 1)
+    assert "scores.csv is the name of a table, but each line of the output has a score TAB" in err
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf", "json", "npz"])

@@ -17,6 +17,7 @@ from regard.cli.options import Device, check_task
 from regard.cli.output import warn
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.searching import SearchFields, parse
+from regard.cli.table_rows import check_lines_output
 from regard.cli.typed import is_text
 from regard.config import SearchConfig
 from regard.config.checks import BeamSize
@@ -74,6 +75,7 @@ def run(arguments: list[str]) -> int:
         raise UserError("no images: name at least one image file")
     images = [name for argument in options.images for name in _images(argument)]
     check_different(images, options.output, options.trace)
+    check_lines_output(options.output, "each line of the output has an image TAB caption")
     check_task(options.run, "caption")
     check_bulk(options.bulk, images, options.output)
     job = CaptionJob(options, tuple(images))

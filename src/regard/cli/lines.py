@@ -38,8 +38,12 @@ def opened(files: ExitStack, path: Path | None) -> TextIO | None:
 
 
 def check_different(read: Iterable[str], *written: Path | None) -> None:
-    """Raise a UserError if two files to write are the same, or if one of them is read."""
+    """Raise a UserError if two files to write are the same, if one of them is read, or if one has
+    the name of a compressed file."""
     named = [path for path in written if path]
+    for path in named:
+        if path.suffix.lower() == ".gz":
+            raise UserError(f"cannot write {path}: files are not compressed; leave out .gz")
     files = [resolved(path) for path in named if path.is_file() or not path.exists()]
     if len(set(files)) < len(files):
         names = " and ".join(map(str, named))

@@ -18,6 +18,7 @@ from regard.cli.options import Device, Runs, parse
 from regard.cli.output import warn
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.source_faults import FormFaults
+from regard.cli.table_rows import check_lines_output
 from regard.config import DataConfig
 from regard.config.search import Mebibytes
 from regard.data.examples import Pair
@@ -75,6 +76,7 @@ def run(arguments: list[str]) -> int:
     options = parse(Options, arguments, "regard score")
     inputs = [str(path) for path in (options.pairs, options.target_path) if path is not None]
     check_different(inputs, options.output, options.trace)
+    check_lines_output(options.output, "each line of the output has a score TAB source TAB target")
     check_bulk(options.bulk, inputs, options.output)
     with pause_collection():
         from regard.tasks.arguments import sections_of

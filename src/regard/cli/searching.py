@@ -9,6 +9,7 @@ import tyro
 
 from regard.cli.options import parse as parse_options
 from regard.cli.output import warn
+from regard.cli.table_rows import check_lines_output
 from regard.config import SearchConfig
 from regard.config.unused import ONE_HYPOTHESIS, Unused
 from regard.runs.ensemble import all_members, members_of
@@ -37,6 +38,9 @@ def parse(options: type[Options], arguments: list[str], prog: str, remedy: str =
         run, *rest = all_members((chosen.run, *chosen.ensemble))
         chosen = replace(chosen, run=run, ensemble=tuple(rest))
     search, num_best = chosen.search, getattr(chosen, "nbest", 1)
+    if num_best > 1:
+        lines = f"--nbest {num_best} writes {num_best} lines for a source"
+        check_lines_output(chosen.output, lines)
     if num_best > search.beam:
         warn(
             f"--nbest {num_best} searches with a beam of {num_best} in place of {search.beam}, so "

@@ -49,6 +49,8 @@ class TableOptions(Protocol):
     def header(self) -> bool | None: ...
     @property
     def sheet(self) -> str | None: ...
+    @property
+    def output(self) -> Path | None: ...
 
 
 def settings_of(options: TableOptions, data: Data) -> TableSettings:
@@ -62,7 +64,8 @@ def settings_of(options: TableOptions, data: Data) -> TableSettings:
 
 
 def reject_table_options(options: TableOptions) -> None:
-    """Raise a UserError if an option about tables is set."""
+    """Raise a UserError if an option about tables is set, or the output has the name of a table."""
+    check_lines_output(options.output, f"each line of {options.file} has one line of the output")
     for name in OPTIONS:
         value = getattr(options, name)
         if value is not None:
@@ -71,6 +74,13 @@ def reject_table_options(options: TableOptions) -> None:
                 f"--{option} is for tables, but each line of {options.file} is one "
                 "source: leave it out, or name a .csv or .tsv file"
             )
+
+
+def check_lines_output(path: Path | None, lines: str) -> None:
+    """Raise a UserError if the output has the name of a table other than .tsv. `lines`: subject of
+    the message."""
+    if path is not None and suffix_of(path) in {".csv", ".json", *SUFFIXES}:
+        raise UserError(f"{path} is the name of a table, but {lines}: name a .txt file")
 
 
 def check_table_output(path: Path | None) -> None:

@@ -32,6 +32,7 @@ UNREADABLE: dict[Fault, str] = {
     "one column": "--data.delimiter",
     "few columns": "--data.delimiter, --data.source-column and --data.target-column",
     "many columns": "--data.delimiter",
+    "tab": "--data.target-path",
     "quotes": "--data.delimiter",
     "not JSON": "the format of the file",
     "several texts": "--data.source-column and --data.target-column",

@@ -85,19 +85,22 @@ def test_gzip_is_known_by_its_bytes_not_by_its_name(tmp_path: Path) -> None:
 
 
 def test_two_files_are_read_in_parallel(tmp_path: Path) -> None:
-    source = write(tmp_path / "a.en", b"one\ntwo\ttabs\n\nfo\xffur\nfive\nsix\n")
-    target = write(
-        tmp_path / "a.de.gz", gzip.compress(b"eins\r\nzwei\r\ndrei\r\nvier\r\n \r\nsechs")
-    )
+    source = write(tmp_path / "a.en", b"one\n\ttwo\t\n\nfo\xffur\nfive\nsix\ntwo\ttabs\nseven\n")
+    targets = b"eins\r\nzwei\r\ndrei\r\nvier\r\n \r\nsechs\r\nx\r\na\tb"
+    target = write(tmp_path / "a.de.gz", gzip.compress(targets))
+    remedy = "; each line of two files is one text, such as the output of `cut -f 1`"
     corpus = read_pairs(source, target_path=target)
     assert corpus.pairs == (
         Pair("one", "eins", 1),
-        Pair("two tabs", "zwei", 2),
+        Pair("two", "zwei", 2),
         Pair("six", "sechs", 6),
     )
+    assert corpus.left_out.counts() == {"blank": 2, "not UTF-8": 1, "tab": 2}
     assert corpus.summary() == (
-        f"left out 2 lines of {source}: 1 with a blank side (line 3), 1 not UTF-8 (line 4)",
-        f"left out 1 line of {target}: 1 with a blank side (line 5)",
+        f"left out 3 lines of {source}: 1 with a blank side (line 3), 1 not UTF-8 (line 4), "
+        f"1 with a tab (line 7){remedy}",
+        f"left out 2 lines of {target}: 1 with a blank side (line 5), "
+        f"1 with a tab (line 8){remedy}",
     )
 
 

@@ -28,6 +28,7 @@ MEANINGS: dict[Fault, str] = {
     "one column": "without a tab",
     "few columns": "with too few columns",
     "many columns": "with more cells than the header or most rows",
+    "tab": "with a tab",
     "quotes": "with wrong quotes or line ends",
     "not JSON": "without a JSON object",
     "several labels": "with several labels",
@@ -48,6 +49,7 @@ MEANINGS: dict[Fault, str] = {
 """Reasons for dropping a line, for messages. A byte-order mark is removed and the line is used."""
 REMEDIES: dict[Fault, str] = {
     "many columns": "quote texts with commas or other delimiters, or remove the other cells",
+    "tab": "each line of two files is one text, such as the output of `cut -f 1`",
     "quotes": 'double the quotes inside a quoted cell, and close it: "a ""b"" c"; end lines with '
     "LF or CR LF",
 }

@@ -290,11 +290,10 @@ def _couple(
             return LineProblem(path, line.number, line.fault, line.text)
         if is_blank_text(line.text):
             return LineProblem(path, line.number, "blank", line.text)
-    # A tab inside a text would be a third column in the files of a run.
-    text, target_text = (line.text.replace("\t", " ").strip() for line in (source, target))
-    if has_features:
-        text = source.text
-    return Pair(text, target_text, source.number, paths[0])
+        if "\t" in line.text.strip() and not (has_features and line is source):
+            return LineProblem(path, line.number, "tab", line.text)
+    text = source.text if has_features else source.text.strip()
+    return Pair(text, target.text.strip(), source.number, paths[0])
 
 
 def _collect(
