@@ -86,6 +86,9 @@ class Options:
     """Milliseconds that an idle model waits for more requests before it starts a batch."""
     drain: Seconds = 30.0
     """Seconds in which open requests are finished after SIGTERM or Ctrl-C."""
+    exceptions: Path | None = None
+    """File of pairs in any format of training, for one run. A text that is a source of it has its
+    target there, without decoding, unless the request has a prefix."""
     device: Device = "auto"
 
 
@@ -122,7 +125,7 @@ def run(arguments: list[str]) -> int:
         window=options.window,
         drain=options.drain,
     )
-    runs = served_runs(options.runs, options.device, limits)
+    runs = served_runs(options.runs, options.device, limits, options.exceptions)
     hosts = (*options.allowed_host, options.host)
     service = Service(runs, limits, Access(token, hosts))
     service.when_loaded = exempt_present_objects

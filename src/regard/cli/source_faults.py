@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from regard.characters import is_blank_text
 from regard.cli.lines import UnknownWords, warn_of_problems
 from regard.cli.output import warn
 from regard.cli.table_rows import RowFaults
 from regard.data.files.lines import LineProblem, numbers_of
-from regard.errors import listed
+from regard.errors import counted, listed
 from regard.files import shorten_name
 
 if TYPE_CHECKING:
@@ -89,6 +91,8 @@ class SourceFaults:
     form: FormFaults = field(default_factory=FormFaults)
     rows: RowFaults = field(default_factory=RowFaults)
     num_refused: int = 0
+    num_sources: int = 0
+    num_exceptions: int = 0
 
     @classmethod
     def of(cls: type[Faults], values: Mapping[str, Any]) -> Faults:
@@ -120,6 +124,7 @@ class SourceFaults:
         for number, source in lines:
             is_fitting = self.form.add(number, source, form)
             self.num_refused += not is_fitting
+            self.num_sources += not is_blank_text(source)
             sources.append(source if is_fitting else "")
         return sources
 
@@ -131,8 +136,16 @@ class SourceFaults:
         self.form.warn(form, "no output")
         warn_of_problems(self.broken)
 
+    def report_exceptions(self, path: Path | None) -> None:
+        """Report the number of sources whose outputs are from the file of exceptions, if there is
+        one."""
+        if path is not None:
+            verb = "is" if self.num_exceptions == 1 else "are"
+            sources = counted(self.num_sources, "source")
+            warn(f"{self.num_exceptions} of {sources} {verb} from {path}")
+
     def clear(self) -> None:
-        """Forget the faults that are reported, apart from the number of refused sources."""
+        """Forget the faults that are reported, apart from the numbers of sources."""
         self.broken.clear()
         self.long.clear()
         self.unknown.clear()

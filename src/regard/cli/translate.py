@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from regard.bulk.parts import Items, Part
     from regard.data.files.source_table import SourceTable
     from regard.data.files.tables import Row
+    from regard.tasks.exceptions import Exceptions
     from regard.tasks.translation.model import TranslationModel
 
 LINES_AT_A_TIME = 1024
@@ -79,6 +80,9 @@ class Options:
     prefix_file: Path | None = None
     """File with a line for each source: the text that its translation begins with; blank for
     none."""
+    exceptions: Path | None = None
+    """File of pairs in any format of training, such as a dictionary. A source that is in it has its
+    target there, without decoding, score and attention, unless it has a prefix."""
     nbest: BeamSize = 1
     """Number of translations of each line. With more than one, a line of the output has line
     number TAB score TAB text."""
@@ -109,10 +113,15 @@ def run(arguments: list[str]) -> int:
     """Translate lines in their order; return 1 if a line has no output."""
     options = parse(Options, arguments, "regard translate")
     written = options.output, options.alignments, options.trace
-    read = options.file, *filter(None, [options.prefix_file])
+    read = options.file, *filter(None, [options.prefix_file, options.exceptions])
     check_different(map(str, read), *written)
     if options.prefix is not None and options.prefix_file is not None:
         raise UserError("--prefix and --prefix-file are both set: leave one of them out")
+    if options.prefix and options.exceptions is not None:
+        raise UserError(
+            "--prefix is for all sources, so none would have its target in --exceptions: leave one "
+            "of them out, or use --prefix-file"
+        )
     if options.follow and (options.nbest > 1 or options.verbose or options.output):
         raise UserError(
             "--follow prints one line for each input line: leave out --nbest, --verbose and "
@@ -127,6 +136,7 @@ def run(arguments: list[str]) -> int:
     with counting_outputs("translated", options.output) as on_finished:
         faults = translation.translate(part, options, on_finished)
     translation.warn(faults)
+    faults.report_exceptions(options.exceptions)
     return 1 if faults.num_refused else 0
 
 
@@ -152,7 +162,7 @@ def _run_on_cluster(options: Options) -> int:
         "translate",
         options,
         runs=runs,
-        inputs=(options.file, options.search.lexicon, options.prefix_file),
+        inputs=(options.file, options.search.lexicon, options.prefix_file, options.exceptions),
         outputs=(options.output, options.alignments, options.trace),
     )
     if table is None:
@@ -164,6 +174,7 @@ def _run_on_cluster(options: Options) -> int:
     tokenizers = Tokenizers.load(RunFolder(runs[0]))
     form = SourceForm(data.feature_columns or (), tokenizers.source)
     faults.warn(data.max_length, limit, form, table)
+    faults.report_exceptions(options.exceptions)
     return 1 if faults.num_refused else 0
 
 
@@ -195,6 +206,7 @@ class Translation:
     table: SourceTable | None
     rows: Items[Row] | None
     """Rows of the table."""
+    exceptions: Exceptions | None = None
 
     @classmethod
     def open(cls, options: Options) -> Translation:
@@ -202,6 +214,7 @@ class Translation:
         with pause_collection():
             from regard.cli.table_rows import table_items
             from regard.cli.translate_table import find_table
+            from regard.tasks.exceptions import Exceptions
             from regard.tasks.translation.model import TranslationModel
 
         translator = TranslationModel.load(options.run, *options.ensemble, device=options.device)
@@ -212,7 +225,11 @@ class Translation:
             )
         table = find_table(options, translator.data)
         _check_table_options(options, table)
-        return cls(options, translator, table, None if table is None else table_items(table))
+        rows = None if table is None else table_items(table)
+        exceptions = None
+        if options.exceptions is not None:
+            exceptions = Exceptions.of(options.exceptions, translator)
+        return cls(options, translator, table, rows, exceptions)
 
     def run(self, part: Part, outputs: Sequence[Path | None]) -> dict[str, Any]:
         """Write the translations, links and traces of a part to these files, and return its
@@ -255,6 +272,7 @@ class Translation:
                         num_best=options.nbest,
                         attention=attention,
                         prefix=prefix,
+                        exceptions=self.exceptions,
                     )
                 for source, translation in zip(chunk, translations, strict=True):
                     output.add(source.row, number, translation)

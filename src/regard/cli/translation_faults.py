@@ -44,7 +44,9 @@ class TranslationFaults(SourceFaults):
         return ["" if problem else text for text, problem in zip(texts, problems, strict=True)]
 
     def add(self, number: int, translation: GeneratedText, translator: TranslationModel) -> None:
-        """Add the line with this number, from 1, if its translation reports a fault."""
+        """Add the line with this number, from 1, if its translation reports a fault, and count
+        exceptions."""
+        self.num_exceptions += translation.is_exception
         if translation.is_refused:
             self.refused.append(number)
             self.num_refused += 1

@@ -68,7 +68,8 @@ class TranslationOutput:
         if self.alignments:
             print(_links(translation, self.unit), file=self.alignments)
         if self.traces:
-            print(translation.trace.to_json() if translation.trace else "{}", file=self.traces)
+            without = '{"is_exception": true}' if translation.is_exception else "{}"
+            print(translation.trace.to_json() if translation.trace else without, file=self.traces)
 
     def _joined(self, text: str) -> str:
         """Return a text, with pieces joined to words if the option is set."""

@@ -44,10 +44,14 @@ class Access:
 
 
 def served_runs(
-    paths: Sequence[str | Path], device: str = "auto", limits: Limits | None = None
+    paths: Sequence[str | Path],
+    device: str = "auto",
+    limits: Limits | None = None,
+    exceptions: Path | None = None,
 ) -> tuple[ServedRun, ...]:
     """Return runs with the names of their folders, before their models are loaded. UserError if a
-    folder has no run, and for two folders of one name."""
+    folder has no run, for two folders of one name, and for a file of exceptions of several runs or
+    of a run with captions."""
     limits = limits or Limits()
     runs: dict[str, ServedRun] = {}
     for path in map(Path, paths):
@@ -62,16 +66,23 @@ def served_runs(
             name,
             tuple(VERBS[verb] for verb in names),
             experiment.search,
-            partial(_load, path, device, limits.trace_numbers),
+            partial(_load, path, device, limits.trace_numbers, exceptions),
         )
+        if exceptions is not None and (len(paths) > 1 or "translate" not in names):
+            raise UserError(
+                "--exceptions is for one run that translates: serve that run alone, or leave the "
+                "option out"
+            )
     return tuple(runs.values())
 
 
-def _load(path: Path, device: str, max_numbers: int) -> Mapping[str, Operation]:
+def _load(
+    path: Path, device: str, max_numbers: int, exceptions: Path | None
+) -> Mapping[str, Operation]:
     from regard.pipeline.load import load
     from regard.serving.batches.operations import operations_of
 
-    return operations_of(load(path, device=device), max_numbers)
+    return operations_of(load(path, device=device), max_numbers, exceptions)
 
 
 class Service:

@@ -49,7 +49,8 @@ class GeneratedText:
     `alternatives` are the next best hypotheses, best first. `is_long` is true if the source has
     more tokens than any in training (`data.max_length`). `is_refused` is true if it has more than
     are decoded (`search.max_source`, or the model's learned positions): the text is empty then.
-    `is_cut` is true if the output reached the maximum length before its end token.
+    `is_cut` is true if the output reached the maximum length before its end token. `is_exception`
+    is true if the text is from the exceptions: it was not decoded, and its score is NaN.
     Results with equal texts and scores are equal."""
 
     source: str
@@ -61,11 +62,13 @@ class GeneratedText:
     is_cut: bool = field(default=False, compare=False)
     unknown: float = field(default=0.0, compare=False)
     """Share of unknown words, or of unknown tokens, in the source."""
+    is_exception: bool = False
     lazy_trace: LazyTrace | None = field(default=None, repr=False, compare=False)
 
     @property
     def trace(self) -> Trace | None:
-        """Whole trace, computed on first access. None for a blank text, or without attention."""
+        """Whole trace, computed on first access. None for a text that was not decoded, or
+        without attention."""
         return None if self.lazy_trace is None else self.lazy_trace.full
 
     @property
@@ -80,7 +83,8 @@ class GeneratedText:
         ensemble those of the first model (`maps` has all). ValueError without attention."""
         if self.lazy_trace is None:
             raise ValueError(
-                "there is no attention: the text is blank, or the call had attention=False"
+                "there is no attention: the text is blank or an exception, or the call had "
+                "attention=False"
             )
         return of_kind(self.maps, "cross")[0].weights
 
@@ -107,7 +111,8 @@ class GeneratedText:
     def _notes(self) -> list[str]:
         number = len(self.alternatives)
         notes = {
-            f"score {self.score:.2f}": not self.is_refused,
+            f"score {self.score:.2f}": not (self.is_refused or self.is_exception),
+            "from the exceptions": self.is_exception,
             f"{number} alternative{'s' * (number > 1)}": number,
             "longer than all sources in training": self.is_long,
             "too long: not decoded": self.is_refused,

@@ -36,6 +36,10 @@ IS_CUT: Schema = {
     "type": "boolean",
     "description": "Whether the output reached the maximum length before its end token.",
 }
+IS_EXCEPTION: Schema = {
+    "type": "boolean",
+    "description": "Whether the output is from the exceptions of the service, without decoding.",
+}
 UNKNOWN: Schema = {
     "type": "number",
     "minimum": 0,
@@ -158,7 +162,13 @@ VERBS = {
             "translate",
             "Translate texts. A blank text has a blank translation.",
             "texts",
-            {**TEXT_RESULT, "is_long": IS_LONG, "unknown": UNKNOWN, "trace": TRACE},
+            {
+                **TEXT_RESULT,
+                "is_long": IS_LONG,
+                "unknown": UNKNOWN,
+                "is_exception": IS_EXCEPTION,
+                "trace": TRACE,
+            },
             has_search=True,
         ),
         Verb(

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from regard.characters import is_blank_text
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from regard.pipeline.load import Model
     from regard.tasks.captioning.model import CaptionModel
     from regard.tasks.classification.model import ClassificationModel
+    from regard.tasks.exceptions import Exceptions
     from regard.tasks.generation import GeneratedText
     from regard.tasks.memory import DecodingMemory
     from regard.tasks.tracing import LazyTrace
@@ -65,6 +67,7 @@ class Translate:
     model: TranslationModel
     max_numbers: int
     """Largest number of weights and scores of one text's attention."""
+    exceptions: Exceptions | None = None
 
     def lengths(self, items: Sequence[str], settings: Settings) -> list[int]:
         lengths = _source_lengths(self.model, items)
@@ -97,6 +100,7 @@ class Translate:
             num_best=settings.num_best,
             attention=settings.attention,
             prefix=settings.prefix,
+            exceptions=self.exceptions,
         )
         limit = self.model.source_limit(settings.search)
         return [
@@ -107,6 +111,7 @@ class Translate:
                     **_texts(translation),
                     "is_long": translation.is_long,
                     "unknown": translation.unknown,
+                    "is_exception": translation.is_exception,
                 },
                 translation.lazy_trace,
                 self.max_numbers,
@@ -252,14 +257,22 @@ def _forced_needs(
         yield _need(decoding, result, max_numbers)
 
 
-def operations_of(model: Model, max_numbers: int) -> Mapping[str, Operation]:
+def operations_of(
+    model: Model, max_numbers: int, file: Path | None = None
+) -> Mapping[str, Operation]:
     """Return the operations of a model by the names of their verbs. `max_numbers` is the largest
-    number of weights and scores of one text's attention."""
+    number of weights and scores of one text's attention. `file` has the exceptions. UserError if it
+    cannot be read."""
     from regard.tasks.captioning.model import CaptionModel
+    from regard.tasks.exceptions import Exceptions
     from regard.tasks.translation.model import TranslationModel
 
     if isinstance(model, TranslationModel):
-        return {"translate": Translate(model, max_numbers), "score": Score(model, max_numbers)}
+        exceptions = None if file is None else Exceptions.of(file, model)
+        return {
+            "translate": Translate(model, max_numbers, exceptions),
+            "score": Score(model, max_numbers),
+        }
     if isinstance(model, CaptionModel):
         return {"caption": Caption(model, max_numbers)}
     return {"classify": Classify(model, max_numbers)}

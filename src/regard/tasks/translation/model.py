@@ -31,6 +31,7 @@ from regard.search import Limits
 from regard.shapes import Int, Tensor
 from regard.tasks.arguments import check_pairs, check_texts, search_of, sections_of
 from regard.tasks.display import describe_model
+from regard.tasks.exceptions import Exceptions, ExceptionsOrFile
 from regard.tasks.generation import (
     GeneratedText,
     Searcher,
@@ -142,6 +143,7 @@ class TranslationModel:
         num_best: SupportsIndex = 1,
         attention: bool = True,
         prefix: str | Iterable[str] | None = None,
+        exceptions: ExceptionsOrFile | None = None,
     ) -> GeneratedText: ...
     @overload
     def translate(
@@ -153,6 +155,7 @@ class TranslationModel:
         num_best: SupportsIndex = 1,
         attention: bool = True,
         prefix: str | Iterable[str] | None = None,
+        exceptions: ExceptionsOrFile | None = None,
     ) -> list[GeneratedText]: ...
     @cpu_by_default()
     def translate(
@@ -164,6 +167,7 @@ class TranslationModel:
         num_best: SupportsIndex = 1,
         attention: bool = True,
         prefix: str | Iterable[str] | None = None,
+        exceptions: ExceptionsOrFile | None = None,
     ) -> GeneratedText | list[GeneratedText]:
         """Translate one text or several texts. A blank text has a blank translation. `beam` is
         short for the run's own search with this beam.
@@ -174,7 +178,12 @@ class TranslationModel:
         the tokens of the `prefix`: a text for all, or one for each text; "" for none. PrefixError,
         a ValueError, if it has unknown words or more tokens than the output may have. SourceError,
         a ValueError, for a text that has another number of features than the training sources, or
-        words in pieces. UserError if the model cannot do the search."""
+        words in pieces. UserError if the model cannot do the search.
+
+        A text without a prefix that is a source of the `exceptions` (a file of pairs, or a
+        dictionary) is not decoded: the result has the target of that source, `is_exception`, the
+        score NaN, and neither attention nor alternatives. ExceptionsError, a ValueError, for a file
+        that cannot be read and for a source with several targets."""
         if isinstance(text, str):
             return self.translate(
                 [text],
@@ -183,6 +192,7 @@ class TranslationModel:
                 num_best=num_best,
                 attention=attention,
                 prefix=prefix,
+                exceptions=exceptions,
             )[0]
         search = search_of(self.experiment, search, beam, num_best)
         num_best = index(num_best)
@@ -194,7 +204,16 @@ class TranslationModel:
         if search.unknown_replacement:
             replacement = UnknownReplacement.of(search, self.tokenizers)
         results = [GeneratedText(source, "", 0.0) for source in texts]
-        filled = [number for number, source in enumerate(texts) if not is_blank_text(source)]
+        exact = dict[int, str]()
+        if exceptions is not None:
+            exact = Exceptions.of(exceptions, self).among(texts, prefixes)
+        for number, target in exact.items():
+            results[number] = GeneratedText(texts[number], target, math.nan, is_exception=True)
+        filled = [
+            number
+            for number, source in enumerate(texts)
+            if not is_blank_text(source) and number not in exact
+        ]
         sources = self._encoder.sources([texts[number] for number in filled])
         forced = self._forced([prefixes[number] for number in filled], sources)
         max_source = self.source_limit(search).tokens
