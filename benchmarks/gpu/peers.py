@@ -87,6 +87,8 @@ class Peer:
         config = work.experiment.model
         kind = Transformer if config.encoder.kind == "transformer" else Recurrent
         self.device, self.training = device, work.experiment.training
+        # PyTorch's LSTM has no bfloat16 on CPUs without such instructions.
+        self.is_mixed = device.type != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()
         self.model = kind(config, work.vocabulary_size).to(device).train()
         self.loss = torch.compile(self._loss, dynamic=True) if compiled else self._loss
         self.adam = torch.optim.AdamW(
@@ -108,7 +110,7 @@ class Peer:
         tensors = batch.source.ids, batch.inputs, batch.outputs
         if self.device.type == "cuda":
             tensors = tuple(x.pin_memory().to(self.device, non_blocking=True) for x in tensors)
-        with torch.autocast(self.device.type, torch.bfloat16):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.is_mixed):
             loss = self.loss(*tensors)
         self.adam.zero_grad()
         loss.backward()
