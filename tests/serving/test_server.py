@@ -20,6 +20,13 @@ from regard.errors import UserError
 from regard.serving.api.limits import Limits
 from regard.serving.server import listen
 from regard.serving.service import Service, served_runs
+from tests.serving.http.test_connections import (
+    REQUEST,
+    connected,
+    health,
+    parsed,
+    received,
+)
 from tests.serving.services import RUNS, SECONDS, Fake, fake_run, listening, service_of
 
 NUM_CLIENTS = 12
@@ -112,24 +119,16 @@ def test_requests_that_are_not_done_in_time_have_status_503():
     operation = Fake()
     operation.open.clear()
     service = service_of(operation, drain=0.3)
-    statuses = []
-
-    def send(url):
-        connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SECONDS)
-        with closing(connection):
-            headers = {"Content-Type": "application/json"}
-            connection.request("POST", "/translate", '{"texts": ["a"]}', headers)
-            statuses.append(connection.getresponse().status)
-
-    with listening(service) as url:
-        thread = threading.Thread(target=send, args=(url,))
-        thread.start()
+    with listening(service) as url, connected(url) as partial, connected(url) as client:
+        partial.sendall(REQUEST[:-1])
+        health(url)
+        client.sendall(REQUEST)
         while not operation.batches:
             time.sleep(0.01)
         service.end_server()
-        thread.join(SECONDS)
+        for each in (client, partial):
+            assert parsed(received(each)) == (503, {"error": "the service is shutting down"})
         operation.open.set()
-    assert statuses == [503]
 
 
 @pytest.mark.parametrize(

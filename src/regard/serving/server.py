@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import socket
 import threading
@@ -89,9 +90,8 @@ def serve(service: Service, bound: socket.socket) -> bool:
         access_log=False,
         server_header=False,
         timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=int(limits.drain) + SPARE_SECONDS,
     )
-    server = _Server(config, service, max_arrivals, app.reject)
+    server = _Server(config, service, connections, max_arrivals, app.reject)
     server.run([bound])
     if service.worker.error is not None:
         raise service.worker.error
@@ -125,11 +125,13 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         service: Service,
+        connections: Connections,
         max_arrivals: int,
         reject: Callable[[socket.socket], None],
     ) -> None:
         super().__init__(config)
         self._service = service
+        self._connections = connections
         self._max_arrivals = max_arrivals
         self._reject = reject
         self._arrivals: list[Arrivals] = []
@@ -180,14 +182,24 @@ class _Server(uvicorn.Server):
         )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the socket, and wait until all open requests are answered."""
-        for arrivals in self._arrivals:
-            await arrivals.close()
+        """Close the socket, and wait until all accepted requests are answered, at most for the time
+        `Limits.drain`. Then all others have status 503."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._service.limits.drain
         self._service.stop()
+        timer = loop.call_at(end, self._abort)
+        for arrivals in self._arrivals:
+            await arrivals.close(end)
+        while self._connections.is_reading and loop.time() < end:
+            await asyncio.sleep(0.001)
         log_event("shutting down", open_texts=self._service.worker.num_texts)
-        timer = asyncio.get_running_loop().call_later(
-            self._service.limits.drain, self._service.abort
-        )
+        seconds = max(0, math.ceil(end - loop.time())) + SPARE_SECONDS
+        self.config.timeout_graceful_shutdown = seconds
         await super().shutdown(sockets)
         timer.cancel()
         log_event("shut down")
+
+    def _abort(self) -> None:
+        """Answer all open requests, and those that are still received, with status 503."""
+        self._service.abort()
+        self._connections.abort(self._service.problem)

@@ -146,6 +146,19 @@ def test_connections_that_are_silent_for_too_long_are_closed():
     run(test, seconds=0.1)
 
 
+def test_connections_that_are_not_open_at_the_end_are_rejected(monkeypatch):
+    monkeypatch.setattr(arrivals, "TURNS", 0)
+
+    async def test(here, stack):
+        list(here.clients(stack, *[REQUEST] * 5))
+        here.arrivals.start()
+        await until(lambda: len(here.arrivals._waiting) == 5)
+        await here.arrivals.close(asyncio.get_running_loop().time() + 0.1)
+        assert (len(here.opened), len(here.rejected)) == (0, 5)
+
+    run(test)
+
+
 def test_a_process_with_too_many_open_files_accepts_later(monkeypatch):
     monkeypatch.setattr(arrivals, "RETRY_SECONDS", 0.01)
 
@@ -197,7 +210,6 @@ def test_a_rejected_connection_has_a_json_error_a_line_in_the_log_and_a_metric(m
 
 
 def test_health_is_answered_while_partial_bodies_arrive():
-    """The time is that of the CPU of this process, because other processes share the machine."""
     with listening(service_of(Fake())) as url, ExitStack() as stack:
         began = time.process_time()
         for _ in range(200):

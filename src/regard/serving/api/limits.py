@@ -54,7 +54,8 @@ class Limits:
     """Milliseconds that an idle model waits for more requests before it starts a batch. A busy
     model does not wait."""
     drain: Seconds = 30.0
-    """Time in which accepted requests are finished after SIGTERM or Ctrl-C."""
+    """Time in which accepted requests are received and answered after SIGTERM or Ctrl-C. Status 503
+    beyond it."""
 
     def __post_init__(self) -> None:
         check_fields("", self)

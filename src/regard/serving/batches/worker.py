@@ -90,6 +90,8 @@ class Worker:
         """Function that counts the bytes of responses that clients have not read."""
         self.error: Exception | None = None
         """Error of loading the models."""
+        self._end: Exception | None = None
+        """Error of all further jobs."""
 
     @property
     def is_loaded(self) -> bool:
@@ -102,7 +104,10 @@ class Worker:
         self._thread.start()
 
     def submit(self, job: Job) -> None:
-        """Put a job into the queue. RequestError (429) if the queue is full."""
+        """Put a job into the queue. RequestError (429) if the queue is full; after `abort`, its
+        error."""
+        if self._end is not None:
+            raise self._end
         if len(self._jobs) >= self.max_jobs:
             raise RequestError(
                 429, f"the queue has {len(self._jobs):,} requests: try again later", RETRY
@@ -131,7 +136,8 @@ class Worker:
         self._forget([job])
 
     def abort(self, error: Exception) -> None:
-        """End all jobs with an error."""
+        """End all jobs, and all further ones, with an error."""
+        self._end = error
         for job in list(self._jobs):
             job.fail(error)
             job.finish()

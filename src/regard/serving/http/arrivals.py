@@ -66,17 +66,19 @@ class Arrivals:
         """Start to accept connections."""
         self._loop.add_reader(self._listener, self._accept)
 
-    async def close(self) -> None:
-        """Accept no further connection, close the silent ones, and read the requests of the
-        others."""
+    async def close(self, end: float) -> None:
+        """Accept no further connection, close the silent ones, and open the others. Those that are
+        not open at the time `end` of the event loop are rejected."""
         self._loop.remove_reader(self._listener)
         for timer in (self._timer, self._retry):
             if timer is not None:
                 timer.cancel()
         for client in list(self._silent):
             self._close_silent(client)
-        while self._waiting or self._tasks:
+        while (self._waiting or self._tasks) and self._loop.time() < end:
             await asyncio.sleep(0.001)
+        while self._waiting:
+            self._reject(self._waiting.popleft())
         for _ in range(2):  # an open connection is read in the next iteration of the event loop
             await asyncio.sleep(0)
 

@@ -37,6 +37,8 @@ class Connections:
         must be read."""
         self.maximum = maximum
         self.seconds = seconds
+        self.problem = ""
+        """Reason why no request is received any more."""
         self._turns: tuple[Turns, Turns] | None = None
         self._open: dict[Connection, None] = {}
         self._leaving: dict[Connection, None] = {}
@@ -48,6 +50,17 @@ class Connections:
             self._turns = Turns(), Turns()
         return self._turns[is_probe]
 
+    @property
+    def is_reading(self) -> bool:
+        """Whether received bytes wait for their turn."""
+        return any(map(len, self._turns or ()))
+
+    def abort(self, message: str) -> None:
+        """End all connections that wait for their client, now and later."""
+        self.problem = message
+        for connection in [each for each in self._open if each.waits_for_client]:
+            connection.end(message)
+
     def add(self, connection: Connection) -> None:
         """Add a connection. If there are too many, end the oldest one that waits for its client."""
         self._open[connection] = None
@@ -55,7 +68,7 @@ class Connections:
             oldest = next(each for each in self._open if each.waits_for_client)
             del self._open[oldest]
             self._leaving[oldest] = None
-            oldest.make_room()
+            oldest.end(f"the service has more than {self.maximum:,} connections: try again later")
         if len(self._leaving) > MAX_LEAVING:
             first = next(iter(self._leaving))
             self.remove(first)
@@ -163,13 +176,12 @@ class Connection(H11Protocol):
         fault, self.conn.fault = self.conn.fault, None
         self._fail(fault or RequestError(400, msg, CLOSE))
 
-    def make_room(self) -> None:
-        """End the connection, because there are too many others."""
+    def end(self, message: str) -> None:
+        """End the connection, with status 503 if a request has begun to arrive."""
         if self._has_failed or not (self.is_answering or self.conn.has_part):
             self.transport.abort()
             return
-        message = f"the service has more than {self._connections.maximum:,} connections"
-        self._fail(RequestError(503, f"{message}: try again later", {**RETRY, **CLOSE}))
+        self._fail(RequestError(503, message, {**RETRY, **CLOSE}))
 
     def _after_events(self, before: RequestResponseCycle | None) -> None:
         """Set the timers, after bytes were read; `before` is the last request before them. A
@@ -178,6 +190,9 @@ class Connection(H11Protocol):
             self._connections.use(self)
             self._stop_timer()
         if self.transport.is_closing():
+            return
+        if self._connections.problem and self.waits_for_client:
+            self.end(self._connections.problem)
             return
         if self.is_answering:
             if self._has_ended:
