@@ -9,6 +9,7 @@ from regard.data.files.formats import recognise
 from regard.data.files.inspection import inspect
 from regard.data.files.tables import TableSettings
 from regard.data.text.parallel import read_pairs
+from regard.errors import UserError
 
 NAMES = "BABET BABIT BADEN BADER BAKER BALER CABOT CARET DAKER LADEN LATER RABAT TABER TAKER"
 WORDS = NAMES.split()
@@ -65,6 +66,25 @@ def test_a_dictionary_has_words_and_sounds(tmp_path, form, first, delimiter):
 )
 def test_other_lines_are_no_dictionary(text):
     assert dictionary_of(text.split("\n")) is None
+
+
+@pytest.mark.parametrize("form", ["{1}|{2}", "{1} | {2}", "{1}; {2}", "{1};{2}", "{1},{2}"])
+def test_a_delimiter_between_words_and_sounds_divides_columns(tmp_path, form):
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join(lines(form)))
+    corpus = read_pairs(path, settings=TableSettings())
+    assert (corpus.pairs[0].source, corpus.pairs[0].target) == ("babet", "B AE1 B EH1 T")
+    assert inspect(path).form.dictionary is None
+
+
+@pytest.mark.parametrize(
+    "form", ["{1}: {2}", "{1} = {2}", "{1} - {2}", '("{1}" nil ((({2}) 1)))', "<{1}> {2}"]
+)
+def test_entries_with_other_marks_are_rejected(tmp_path, form):
+    path = tmp_path / "words.txt"
+    path.write_text("\n".join(lines(form)))
+    with pytest.raises(UserError, match="it is one column of texts"):
+        inspect(path)
 
 
 def test_words_and_sounds_of_an_entry():

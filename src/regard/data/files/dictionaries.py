@@ -9,6 +9,7 @@ babel 0.98 b ei b l           Kaldi, Montreal Forced Aligner: probabilities befo
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
@@ -82,7 +83,7 @@ def _are_entries(entries: Sequence[tuple[str, str]]) -> bool:
     """Return whether words and sounds are those of a dictionary: few different short sounds, about
     as many as the word has letters."""
     complete = [(word, sounds.split()) for word, sounds in entries if sounds]
-    if len(complete) < NEARLY_ALL * len(entries):
+    if len(complete) < NEARLY_ALL * len(entries) or _have_marks(complete):
         return False
     counts = Counter(sound for _, sounds in complete for sound in sounds)
     num_short = sum(count for sound, count in counts.items() if len(sound) <= MAX_SYMBOL)
@@ -95,6 +96,19 @@ def _are_entries(entries: Sequence[tuple[str, str]]) -> bool:
         and len({word for word, _ in complete}) >= MOST * len(complete)
         and num_near >= MOST * len(complete)
     )
+
+
+def _have_marks(entries: Sequence[tuple[str, Sequence[str]]]) -> bool:
+    """Return whether nearly all words have the same delimiter, bracket or quote, or nearly all
+    sounds begin with it: `word|B AE T`, `word: B AE T` and `("word" nil (((b ae t) 1)))` are no
+    words with sounds after a space."""
+    parts = ({*word, sounds[0]} for word, sounds in entries)
+    marks = Counter(part for each in parts for part in each if _is_mark(part))
+    return max(marks.values(), default=0) >= NEARLY_ALL * len(entries)
+
+
+def _is_mark(part: str) -> bool:
+    return not any(unicodedata.category(letter)[0] in "LMN" for letter in part)
 
 
 def without_comment(line: Line) -> Line:
