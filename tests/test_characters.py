@@ -68,6 +68,9 @@ def test_labels_are_composed_with_single_spaces():
 def test_comparable_texts_differ_in_nothing_that_is_seen():
     forms = ["Not sure", "not sure", "not\u00a0sure", "notsure", "not\u200b sure", "NOT SURE\u200d"]
     assert {comparable(form) for form in forms} == {"notsure"}
+    quotes, hyphens = '“a” "a" „a“ «a»', "e\u2011mail e-mail e\u2013mail"
+    for forms in ("ＡＢ１ ab1", "it’s it's", quotes, hyphens, "İyi iyi", "ISI ısı"):
+        assert len({*map(comparable, forms.split())}) == 1, forms
     assert comparable("cafe\u0301") == comparable("CAFÉ") != comparable("cafe")
 
 

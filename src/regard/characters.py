@@ -33,6 +33,13 @@ _UNSEEN_CHARACTERS = frozenset(
     for first, last in re.findall("(.)(?:-(.))?", INVISIBLE + JOINERS, re.DOTALL)
     for code in range(ord(first), ord(last or first) + 1)
 ) | frozenset(chr(code) for code in range(0x3001) if chr(code).isspace())
+_ALIKE = str.maketrans(
+    "‘’‚‛`´′‹›“”„‟″«»‐‑‒–—―−ı",
+    "'''''''''\"\"\"\"\"\"\"-------i",
+    "\u0307",
+)
+"""Quotes, hyphens and the dotless i of Turkish, each with the usual character, and the dot that a
+Turkish capital I keeps in lower case."""
 PRINTABLE = "\u034f\u17b4\u17b5\u3164\uffa0"
 """Invisible characters that Python counts as printable."""
 
@@ -82,8 +89,10 @@ def quoted(text: str, longest: int) -> str:
 
 def comparable(text: str) -> str:
     """Return a text without differences that are hardly seen: case, white space, invisible
-    characters and joiners."""
-    return unicodedata.normalize("NFC", _UNSEEN.sub("", text).casefold())
+    characters and joiners, full width and other forms of one character (NFKC), and kinds of quotes
+    and hyphens."""
+    plain = unicodedata.normalize("NFKC", _UNSEEN.sub("", text).casefold())
+    return plain.translate(_ALIKE)
 
 
 def name_of(character: str) -> str:
