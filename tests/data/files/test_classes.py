@@ -106,6 +106,32 @@ def experiments_of(tmp_path, rows, head, settings=None):
         yield experiment, [text for text in texts if "the first row (" not in text]
 
 
+CODES = [1101 + 37 * number * number for number in range(30)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Kategorie", "classe", "categoría", "catégorie", "类别", "codigo", "código", "isco_code"),
+        *("Klasse", "NAICS Code", "Категория", "カテゴリ", "topic_id", "κατηγορία", "rótulo"),
+    ],
+)
+def test_codes_with_gaps_under_a_name_of_classes_are_labels(tmp_path, name):
+    rows = rows_of(lambda n, draw: CODES[n % 30], 600)
+    for experiment, _ in experiments_of(tmp_path, rows, ("text", name)):
+        assert (experiment.data.target, experiment.data.target_column) == (
+            "label",
+            (name,),
+        )
+
+
+@pytest.mark.parametrize("name", ["user_id", "decode", "thematic", "price", "Author code"])
+def test_numbers_under_other_names_are_no_codes(tmp_path, name):
+    rows = rows_of(lambda n, draw: CODES[n % 30], 600)
+    experiment, _ = next(experiments_of(tmp_path, rows, ("text", name)))
+    assert experiment.data.target == "number"
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_numbers_of_classes_are_labels_and_quantities_are_numbers(tmp_path, name):
     rows, head, kind, column = CASES[name]

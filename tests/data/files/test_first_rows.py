@@ -48,6 +48,7 @@ def test_a_first_pair_of_a_word_list_is_read(tmp_path, first, name):
         *((("English", "German"), True), (("Englisch", "Deutsch"), True), (("Q", "A"), True)),
         *((("singular", "plural"), True), (("term", "definition"), True)),
         *((("word", "German"), True), (("English (source)", "German (target)"), True)),
+        *((("English", "Englisch"), False), (("French", "Französisch"), False)),
         *((("en", "de"), False), (("eng", "deu"), False), (("en_US", "de-DE"), False)),
         *((("0", "1"), False), (("1", "2"), False), (("2023", "2024"), False)),
     ],

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 from regard.data.files.associations import predictability
 from regard.data.files.columns import FEW_ROWS, Table
+from regard.data.files.header import ORIGIN_NAMES
 
-ORIGIN_NAMES = ("annotator", "rater", "contributor", "author", "user", "split")
-"""Names of columns about the origin of a row."""
 MIN_AMBIGUOUS = 0.05
 """Share of rows whose source has several targets."""
 MIN_DECIDED = 0.95

@@ -26,6 +26,7 @@ from regard.data.files.header import (
     FEELING_NAMES,
     QUANTITY_NAMES,
     has_name_of,
+    names_codes,
 )
 from regard.data.files.other_rows import without_other_rows
 from regard.data.files.tables import find_column
@@ -196,11 +197,14 @@ class Table:
         return list(map(self._has_classes, range(len(self.cells))))
 
     def _has_classes(self, column: int) -> bool:
-        """Return whether a column has the type of categories, or a usual name of labels and values
-        that occur again. A column with such a name may be constant or mostly blank."""
+        """Return whether a column has the type of categories, or a usual name of labels or codes
+        and values that occur again. A column with a name of labels may be constant or mostly
+        blank."""
         name, cells = self.name(column), self._filled(column)
-        is_named = has_name_of(name, CLASS_NAMES) or (
-            has_name_of(name, FEELING_NAMES) and not all(map(is_number, cells))
+        is_named = (
+            has_name_of(name, CLASS_NAMES)
+            or (has_name_of(name, FEELING_NAMES) and not all(map(is_number, cells)))
+            or (names_codes(name) and is_informative(self.cells[column], self.num_all))
         )
         if not is_named and column not in self.categories:
             return False

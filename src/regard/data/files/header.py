@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence, Set
 from itertools import chain, pairwise
@@ -25,7 +26,22 @@ LABEL_NAMES = (
 CLASS_NAMES = (
     "label", "labels", "class", "classes", "category", "categories", "intent", "intents", "topic",
     "topics",
+    "kategorie", "kategorien", "klasse", "klassen", "thema", "themen", "etikett", "classe",
+    "categorie", "etiquette", "theme", "clase", "categoria", "etiqueta", "tema", "etichetta",
+    "rotulo", "kategoria", "klasa", "kategori", "klass", "trida", "sinif", "etiket", "konu",
+    "класс", "категория", "метка", "тема", "клас", "категорія", "κατηγορια",
+    "类别", "類別", "标签", "標籤", "分类", "分類", "主题", "カテゴリ", "カテゴリー", "ラベル",
+    "クラス", "범주", "카테고리", "라벨", "분류", "فئة", "تصنيف", "קטגוריה",
 )
+CODE_NAMES = (
+    "code", "codes", "codigo", "codice", "kod", "kode", "код", "编码", "代码", "コード", "코드",
+    "id",
+)
+RECORD_NAMES = (
+    "speaker", "worker", "patient", "customer", "client", "student", "person", "participant",
+    "session", "order", "document", "doc", "file", "row", "record", "item", "product",
+)
+ORIGIN_NAMES = ("annotator", "rater", "contributor", "author", "user", "split")
 FEELING_NAMES = ("sentiment", "polarity", "emotion")
 QUANTITY_NAMES = (
     "score", "rating", "stars", "points", "grade", "mark", "rank", "value", "price", "cost",
@@ -114,7 +130,7 @@ def first_row(rows: Sequence[Sequence[str]], settings: TableSettings) -> FirstRo
         if is_half and len(usual) > 1:
             return FirstRow(is_header=True)
         if _are_names(cells) and sum(map(_are_names, body)) < 2:
-            return FirstRow(is_header=True, is_certain=not any(map(is_code, cells)))
+            return FirstRow(is_header=True, is_certain=not _may_be_pair(cells))
         if is_half and not _are_single_words(body):
             return FirstRow(is_header=True, is_certain=False)
     columns = [
@@ -130,6 +146,13 @@ def first_row(rows: Sequence[Sequence[str]], settings: TableSettings) -> FirstRo
     if _number_columns(forms):
         return FirstRow(is_header=True, is_certain=False)
     return FirstRow(is_header=False, is_certain=is_certain)
+
+
+def _may_be_pair(cells: Sequence[str]) -> bool:
+    """Return whether a row of names of languages may be a pair: codes, or one language in two
+    languages (English, Englisch), which begin alike."""
+    first, second = ("".join(_words(cell))[:2] for cell in cells[:2])
+    return first == second or any(map(is_code, cells))
 
 
 def _are_names(cells: Sequence[str]) -> bool:
@@ -293,10 +316,25 @@ def _names_class(cell: str) -> bool:
 
 
 def has_name_of(cell: str, names: Sequence[str]) -> bool:
-    """Return whether a word of the name of a column is one of these, or its plural: `label`,
-    `intent_id`, `Class name`."""
-    words = re.findall(r"[^\W_]+", cell.lower())
-    return any(word in names or word.removesuffix("s") in names for word in words)
+    """Return whether a word of the name of a column is one of these, or its plural, apart from
+    accents: `label`, `intent_id`, `Class name`, `categoría`."""
+    return any(word in names or word.removesuffix("s") in names for word in _words(cell))
+
+
+def names_codes(cell: str) -> bool:
+    """Return whether the name of a column ends in the name of a code, such as `isco_code`. Codes of
+    persons and records are about the origin of a row."""
+    words = _words(cell)
+    is_code_name = bool(words) and words[-1] in CODE_NAMES and words != ["id"]
+    return is_code_name and not has_name_of(cell, (*ORIGIN_NAMES, *RECORD_NAMES))
+
+
+def _words(cell: str) -> list[str]:
+    """Return the words of the name of a column in lower case, without accents of Latin and Greek
+    letters."""
+    letters = unicodedata.normalize("NFD", cell.lower())
+    plain = re.sub(r"(?<=[a-zα-ω])[\u0300-\u036f]+", "", letters)
+    return re.findall(r"[^\W_]+", unicodedata.normalize("NFC", plain))
 
 
 def names_labels(label: str, labels: Sequence[str], known: Set[str] | None) -> bool:
