@@ -10,7 +10,7 @@ from regard.cli.lines import opened
 from regard.cli.table_rows import RowWriter, open_wider_table
 from regard.cli.translate_table import is_table_name, target_name
 from regard.data.files.source_table import AddedColumn
-from regard.data.text.subword_marks import CONTINUATION, WORD, joined
+from regard.data.text.subword_marks import joined, marks_in
 from regard.names import LinkUnit, TextUnit
 
 if TYPE_CHECKING:
@@ -76,9 +76,7 @@ class TranslationOutput:
         if not self.options.join_pieces:
             return text
         *beginning, text = text.split("\t")
-        return "\t".join(
-            [*beginning, joined(text, WORD if text.startswith(WORD) else CONTINUATION)]
-        )
+        return "\t".join([*beginning, joined(text, marks_in(text))])
 
 
 def _unit(translator: TranslationModel) -> LinkUnit:
