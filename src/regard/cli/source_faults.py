@@ -106,12 +106,12 @@ class SourceFaults:
         return cls(**{**values, **records})
 
     def add_row(self, table: SourceTable, row: Row, source: str) -> None:
-        """Add a row of a table if it has no source. A row whose cells may be shifted is refused."""
+        """Add a row of a table if it has no source. A row that cannot be read is refused."""
         if row.note:
             self.broken.append(LineProblem(str(table.path), row.line, row.note, ""))
-        before = len(self.rows.shifted)
+        before = self.rows.num_refused
         self.rows.add(table, row, source)
-        self.num_refused += len(self.rows.shifted) - before
+        self.num_refused += self.rows.num_refused - before
 
     def add_problem(self, problem: LineProblem) -> None:
         """Add a line that could not be read as it is, without its text."""

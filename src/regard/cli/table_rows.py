@@ -159,14 +159,24 @@ class RowFaults:
 
     shifted: list[int] = field(default_factory=list)
     """Lines of rows with more cells than columns, or with wrong quotes, which have no source."""
+    without_object: list[int] = field(default_factory=list)
+    """Lines of a file of JSON that are no object, which have no source."""
     wide: list[int] = field(default_factory=list)
     """Lines of other rows with more cells than the first row."""
     num_blank: int = 0
+
+    @property
+    def num_refused(self) -> int:
+        """Number of rows that cannot be read."""
+        return len(self.shifted) + len(self.without_object)
 
     def add(self, table: SourceTable, row: Row, source: str) -> None:
         """Add a row of a table if it has no source, or more cells than the first row."""
         if row.fault in ("many columns", "quotes"):
             self.shifted.append(row.line)
+            return
+        if row.fault == "not JSON":
+            self.without_object.append(row.line)
             return
         self.num_blank += not source
         if len(row.cells) > table.width:
@@ -183,6 +193,12 @@ class RowFaults:
                 f"{table.path}: {_rows(len(self.shifted))} more cells than the table has "
                 f"columns, or wrong quotes ({numbers_of(self.shifted)}), and no prediction: quote "
                 "texts with commas or other delimiters"
+            )
+        if self.without_object:
+            warn(
+                f"{table.path}: {_rows(len(self.without_object))} no JSON object "
+                f"({numbers_of(self.without_object)}), and no prediction: correct the line, such "
+                'as {"source": "..."}'
             )
         if self.wide:
             warn(
