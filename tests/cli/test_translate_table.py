@@ -135,3 +135,35 @@ def test_the_delimiter_and_the_sheet_may_be_named(run, tmp_path, capsys):
         1,
         f"regard translate: {book} has no sheet 'S3' (--sheet)",
     )
+
+
+def test_lines_that_are_no_json_objects_are_listed(run, tmp_path, capsys):
+    table = tmp_path / "a.jsonl"
+    rows = ['{"English": "1 2 a"}'] * 30
+    rows[3], rows[7] = '{"English": ', "[1]"
+    table.write_text("\n".join(rows))
+    status, out, err = regard(capsys, "translate", run, table)
+    assert (status, len(out.splitlines())) == (1, 30)
+    assert f"{table}: 2 rows have no JSON object (lines 4, 8), and no prediction" in err
+
+
+def test_an_output_named_as_a_stream_is_the_standard_output(run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("1 2 a\n3 1 a\n")
+    expected = regard(capsys, "translate", run, "a.txt")[1]
+    for option in (["-o", "-"], ["--output", "-"], ["--output=-"]):
+        status, out, _ = regard(capsys, "translate", run, "a.txt", *option)
+        assert (status, out) == (0, expected)
+    for command in (
+        ["translate", run, "a.txt", "--trace", "-"],
+        ["translate", run, "a.txt", "-o", "-", "--alignments", "-"],
+        ["plot", run, "1 2 a", "-o", "-"],
+        ["train", "letters", "-o", "-"],
+        ["sweep", "letters", "--vary", "seed=1,2", "-o", "-"],
+        ["data", "letters", "-o", "-"],
+        ["export", run, "--to", "onnx", "-o", "-"],
+    ):
+        status, _, err = regard(capsys, *command)
+        assert status == 2, command
+        assert " is -: expected" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]

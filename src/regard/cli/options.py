@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import MISSING, is_dataclass
+from dataclasses import MISSING, is_dataclass, replace
 from itertools import pairwise, takewhile, zip_longest
 from pathlib import Path
 from types import NoneType
@@ -55,6 +55,8 @@ TRUTHS = ("true", "false", "yes", "no", "on", "off")
 """Words that a switch does not take."""
 VALUES = ("True", "False", "None")
 """Values of a switch that is recognised by default."""
+LINE_COMMANDS = ("translate", "classify", "caption", "score")
+"""Commands that write lines to the standard output by default."""
 RENAMED = {"run": "output", **FIELDS}
 """Options of earlier versions with their present names."""
 CONFIG = (tyro.conf.PositionalMetavarFromFieldName,)
@@ -84,8 +86,25 @@ def parse(
     arguments = _repeated(arguments)
     with one_line(prog, typed, remedy):
         if default is None:
-            return tyro.cli(options, args=arguments, prog=prog, config=CONFIG)
-        return tyro.cli(options, args=arguments, prog=prog, config=CONFIG, default=default)
+            record = tyro.cli(options, args=arguments, prog=prog, config=CONFIG)
+        else:
+            record = tyro.cli(options, args=arguments, prog=prog, config=CONFIG, default=default)
+    return _with_standard_output(record, prog)
+
+
+def _with_standard_output(record: Record, prog: str) -> Record:
+    """Return the options of a command. An output named `-` is the standard output, which is the
+    default of commands that write lines. UsageError for the other files named `-`."""
+    files = [name for name, value in vars(record).items() if value == Path("-")]
+    if files == ["output"] and prog.split()[-1] in LINE_COMMANDS:
+        changed: Any = record
+        return replace(changed, output=None)
+    for name in {"output", "trace", "alignments"}.intersection(files):
+        raise UsageError(
+            f"--{name} is -: expected the name of a file or folder, because the standard output "
+            "has other lines"
+        )
+    return record
 
 
 @contextmanager

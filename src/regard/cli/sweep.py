@@ -194,6 +194,8 @@ def parse(arguments: list[str], command: str = "sweep", example: str = EXAMPLE) 
         raise UsageError("--gpus is for Ray: name a cluster with --address")
     name = run_name(Path(data_after_recipe(rest) or "")) or Path(rest[0]).stem
     output = values["output"][-1] if values["output"] else f"{command}s/{name}"
+    if output == "-":
+        raise UsageError("--output is -: expected a folder")
     return Options(
         vary=tuple(values["vary"]),
         output=Path(output),

@@ -216,6 +216,8 @@ def parse(arguments: list[str], on_message: Callable[[str], None] = say) -> Opti
     `on_message` takes each line about the data file and about unused fields of the recipe."""
     if "--output=" in arguments or {("--output", ""), ("-o", "")} & {*pairwise(arguments)}:
         raise UsageError("--output is empty: expected a folder (default: runs/NAME)")
+    if "--output=-" in arguments or {("--output", "-"), ("-o", "-")} & {*pairwise(arguments)}:
+        raise UsageError("--output is -: expected a folder (default: runs/NAME)")
     if not arguments:
         raise UsageError(
             "name a recipe (`regard recipes` lists them) or a data file, as in `regard train "
