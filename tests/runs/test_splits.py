@@ -53,6 +53,17 @@ def test_files_of_which_most_lines_cannot_be_read_are_named(tmp_path, monkeypatc
     assert splits.read(DataConfig(path=good)).unusable == ()
 
 
+def test_many_rows_with_further_cells_are_named(tmp_path):
+    def sentences(every):
+        lines = [f"s{n}\tt{n}" + ("\tmore" if n % every == 0 else "") for n in range(200)]
+        return splits.read(DataConfig(path=written(tmp_path / "a.tsv", lines))).unusable
+
+    (sentence,) = sentences(5)
+    assert sentence.startswith("40 of 200 rows have more cells than the header or most rows")
+    assert sentence.endswith("to train without these rows: --data.checks warn")
+    assert sentences(20) == ()
+
+
 @pytest.mark.parametrize("is_large", [False, True])
 def test_invisible_characters_are_counted_by_file(tmp_path, monkeypatch, is_large):
     texts = [f"w{n}\tv{n}" for n in range(200)]

@@ -86,8 +86,15 @@ def test_the_vocabulary_of_another_run_is_the_cause_of_unknown_words():
     )
 
 
+def test_equal_targets_stop_a_training():
+    pairs = [Pair(f"a text {n}", "pos", n) for n in range(60)]
+    (finding,) = findings("characters", pairs, ())
+    assert finding.severity == "stop"
+    assert finding.text.startswith("all 60 training targets are 'pos', so nothing can be learned")
+
+
 def test_numbers_in_order_are_no_sources():
-    pairs = [Pair(str(number), "word", number) for number in range(60)]
+    pairs = [Pair(str(number), f"word {number % 7}", number) for number in range(60)]
     (finding,) = findings("characters", pairs, ())
     assert finding.text.startswith("the sources are the numbers 0, 1, 2, …: name the column")
 
@@ -115,9 +122,9 @@ def test_labels_that_hardly_differ_are_reported():
     (finding,) = label_findings([Pair("text", label, 1) for label in labels])
     assert finding.severity == "warn"
     assert finding.text == (
-        "labels that differ only in case, white space, invisible characters or the form of a "
-        "number are different labels: 'Not sure' (20), 'Notsure' (22), "
-        "'not\\u200b sure' (21); write them "
+        "labels that differ only in case, white space, invisible characters, or forms of "
+        "letters, quotes, hyphens or numbers are different labels: 'Not sure' (20), "
+        "'Notsure' (22), 'not\\u200b sure' (21); write them "
         "alike if they mean the same"
     )
     (finding,) = label_findings([Pair("text", label, 1) for label in ["4", "4.0", "5"] * 30])

@@ -40,6 +40,8 @@ UNREADABLE: dict[Fault, str] = {
     "NUL": "--data.encoding",
 }
 """Faults of lines that cannot be read, and the options that may help."""
+MANY_WIDE = 0.1
+"""Share of rows with too many cells above which training stops."""
 NO_NUMBERS: tuple[Fault, ...] = ("no number", "other number")
 """Faults of targets that are no numbers. With more than a few of them, training stops."""
 
@@ -151,6 +153,12 @@ def _unreadable(num_pairs: int, left_out: LeftOut) -> tuple[str, ...]:
     counts = left_out.counts()
     faults = {fault: counts[fault] for fault in UNREADABLE if counts[fault]}
     num_faults = sum(faults.values())
+    num_wide = counts["many columns"]
+    if num_pairs >= num_faults and num_wide > MANY_WIDE * (num_pairs + num_faults):
+        return (
+            f"{num_wide:,} of {num_pairs + num_faults:,} rows have more cells than the header or "
+            f"most rows: {left_out.summary()[0]}; to train without these rows: --data.checks warn",
+        )
     if num_faults <= num_pairs:
         return ()
     options = dict.fromkeys(UNREADABLE[fault] for fault in faults)

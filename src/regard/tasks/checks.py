@@ -86,6 +86,15 @@ def pair_findings(
     ]
     findings += _split_into_subwords("source", sources)
     findings += _split_into_subwords("target", [pair.target for pair in pairs])
+    outputs = {pair.target for pair in pairs}
+    if len(pairs) >= MIN_DEV and len(outputs) == 1:
+        findings.append(
+            Finding(
+                "stop",
+                f"all {len(pairs):,} training targets are {quoted(next(iter(outputs)), 40)}, so "
+                "nothing can be learned: name another column with --data.target-column",
+            )
+        )
     if len(pairs) >= MIN_DEV and is_count(sources):
         findings.append(
             Finding(
@@ -214,7 +223,7 @@ def _several_labels(train: Sequence[Pair], counts: Counter[str]) -> tuple[Findin
 
 def _similar_labels(counts: Counter[str]) -> tuple[Finding, ...]:
     """Return the finding about labels that differ only in case, white space, characters that are
-    not seen, or the form of a number."""
+    not seen, or forms of letters, quotes, hyphens or numbers."""
     groups: dict[str, list[str]] = {}
     for label in sorted(counts):
         text = comparable(label)
@@ -230,8 +239,9 @@ def _similar_labels(counts: Counter[str]) -> tuple[Finding, ...]:
     return (
         Finding(
             "warn",
-            "labels that differ only in case, white space, invisible characters or the form of a "
-            f"number are different labels: {listed(shown, SHOWN_LABELS, '; ')}; write them alike "
+            "labels that differ only in case, white space, invisible characters, or forms of "
+            "letters, quotes, hyphens or numbers are different labels: "
+            f"{listed(shown, SHOWN_LABELS, '; ')}; write them alike "
             "if they mean the same",
         ),
     )

@@ -110,7 +110,7 @@ def test_lines_of_fasttext_with_several_labels_and_with_none_are_listed(tmp_path
     assert not any("__label__" in pair.source for pair in corpus.pairs)
     assert corpus.summary() == (
         f"left out 152 lines of {path}: 150 with several labels (lines 1, 3, 5, 7, 9 and 145 more)"
-        ", 1 without a label (line 301), 1 without a tab (line 302)",
+        ", 1 without a label (line 301), 1 with a blank side (line 302)",
     )
 
 

@@ -24,6 +24,7 @@ FILES = {
     "papers.bib": ("% a comment\n@article{miller,\n  title = {A title},\n}\n", "BibTeX"),
     "letter.eml": ("Return-Path: <a@example.org>\nSubject: Hello\n\nHello!\n", "e-mail"),
     "letters.mbox": ("From a@example.org Mon May  4 10:00:00 2026\nSubject: Hello\n", "e-mail"),
+    "best.txt": ("0 ||| a small dog ||| LM0= -12.5 WordPenalty0= -3 ||| -4.25\n", "hypotheses"),
     "letter.rtf": ("{\\rtf1\\ansi Hello}\n", "RTF"),
 }
 

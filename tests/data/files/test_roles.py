@@ -260,3 +260,11 @@ def test_numbers_of_targets_may_have_decimal_commas_and_a_unit(tmp_path, rows, d
 def test_other_commas_and_several_units_give_pairs(tmp_path, rows, delimiter):
     path = written(tmp_path, rows, name="a.csv", delimiter=delimiter)
     assert inspect(path).roles.task == "translate"
+
+
+@pytest.mark.parametrize("form", ["{}/{}", "{}:{}", "{}-{}", "{} – {}"])
+def test_targets_of_two_numbers_are_reported(form):
+    rows = [(f"word {n} other {n % 7}", form.format(n % 9 + 1, n % 53 + 10)) for n in range(60)]
+    roles = assign_roles(None, rows)
+    assert (roles.task, roles.recipe) == ("translate", "letters")
+    assert "60 of 60 targets are two numbers, such as" in roles.doubt

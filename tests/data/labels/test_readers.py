@@ -29,9 +29,7 @@ def test_the_label_may_come_first_as_in_trec_and_fasttext(tmp_path):
     path = written(tmp_path / "TREC.train.all", "0 How far ?\n\nlonely\n__label__x  What  is it\n")
     pairs, left_out = read(path)
     assert pairs == [("How far ?", "0", 1), ("What is it", "x", 4)]
-    assert left_out == (
-        f"left out 2 lines of {path}: 1 with a blank side (line 2), 1 without a tab (line 3)",
-    )
+    assert left_out == (f"left out 2 lines of {path}: 2 with a blank side (lines 2, 3)",)
 
 
 def test_lines_that_are_not_utf8_are_legacy_and_reported(tmp_path):
@@ -263,3 +261,8 @@ def test_files_of_a_folder_that_are_not_utf8_have_one_encoding_and_are_reported(
     assert {pair.source for pair in corpus.pairs} == {*texts.values(), "день"}
     (summary,) = corpus.summary()
     assert summary.startswith(f"read 12 files of {tmp_path} as koi8_r, which are not UTF-8: gut/0")
+
+
+def test_rows_of_a_table_without_a_label_have_too_few_columns(tmp_path):
+    path = written(tmp_path / "a.csv", "text,label\na dog,x\na cat\nan ox,y\n")
+    assert read(path)[1] == (f"left out 1 line of {path}: 1 with too few columns (line 3)",)

@@ -99,6 +99,12 @@ OTHER_FORMATS = (
         (),
         re.compile(rf"\A{BLANK_OR_COMMENT}\\(documentclass|RequirePackage|PassOptionsToPackage)\b"),
     ),
+    OtherFormat(
+        "a list of hypotheses of Moses",
+        PAIRS,
+        (),
+        re.compile(r"\A\d+ \|\|\| [^|\n]* \|\|\| [^|\n]*= ?-?\d[^|\n]*\|\|\| -?\d"),
+    ),
     OtherFormat("a program", EITHER, (), re.compile(r"\A#!\s*/")),
 )
 CODE_SUFFIXES = frozenset(

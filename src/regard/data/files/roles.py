@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import mean
@@ -50,6 +51,10 @@ MAX_SYMBOLS = 200
 """Largest number of different symbols in targets with spaces between symbols."""
 MAX_SYMBOL_LENGTH = 2.5
 """Largest mean number of letters of such a symbol."""
+
+
+TWO_NUMBERS = re.compile(r"\d+([.,]\d+)?\s?[/:–-]\s?\d+([.,]\d+)?")
+"""Fraction, time of day or range."""
 
 
 @dataclass(frozen=True)
@@ -266,6 +271,12 @@ def _doubtful_numbers(cells: Sequence[str]) -> str:
     """Return a sentence about targets of which at least a quarter are numbers, but not enough of
     one form and unit to be values; blank for other targets."""
     filled = [cell for cell in cells if not is_missing(cell)]
+    num_two = sum(TWO_NUMBERS.fullmatch(cell) is not None for cell in filled)
+    if num_two > NEARLY_ALL * len(filled):
+        return (
+            f"{num_two:,} of {len(filled):,} targets are two numbers, such as "
+            f"{quoted(filled[0], 20)}, and are read as texts; for values, write each as one number"
+        )
     num_numbers = sum(map(may_be_number, filled))
     form = NumberForm.of(cells)
     if 4 * num_numbers < len(filled) or not filled or form.num_numbers == len(filled):

@@ -401,7 +401,7 @@ def _pair_of(entry: Row, numbers: LabelColumns, path: Path) -> Pair | LineProble
     if entry.fault:
         return LineProblem(str(path), line, entry.fault, " ".join(row))
     if len(row) <= numbers.last:
-        kind: Fault = "one column" if any(cell.strip() for cell in row) else "blank"
+        kind: Fault = "few columns" if any(cell.strip() for cell in row) else "blank"
         return LineProblem(str(path), line, kind, " ".join(row))
     if any("\0" in cell for cell in row):
         return LineProblem(str(path), line, "NUL", " ".join(row))
@@ -434,7 +434,7 @@ def _label_first(line: Line, path: Path, is_marked: bool) -> Pair | LineProblem:
     labels, text = split_labels(line.text)
     kind: Fault | None = None
     if is_blank_text(text):
-        kind = "one column" if labels[0] else "blank"
+        kind = "blank"
     elif len(labels) > 1:
         kind = "several labels"
     elif is_blank_text(labels[0]) or (is_marked and FASTTEXT not in line.text):
