@@ -144,7 +144,8 @@ def test_limits_of_ranges_are_accepted(section, given):
 
 def test_one_embedding_for_both_sides_needs_one_vocabulary():
     model = configs.recurrent(tied="all")
-    with pytest.raises(UserError, match=r"model.tied all .* set data.shared_vocabulary"):
+    expected = r"model.tied all .* set --data.shared-vocabulary, or --model.tied output"
+    with pytest.raises(UserError, match=expected):
         Experiment(model=model)
     Experiment(model=model, data=DataConfig(shared_vocabulary=True))
     Experiment(model=model, data=DataConfig(vocabulary=("a", "b")))

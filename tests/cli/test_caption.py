@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 from PIL import Image
 from rich.console import Console
 
 from regard.cli import main
+from regard.data.images.annotations import read_captions
 from regard.trace import Trace
 from tests.cli.test_commands import regard
 
@@ -256,3 +258,34 @@ def test_inconsistent_arguments_are_one_line(run, capsys, arguments, message):
     status, _, err = regard(capsys, *command)
     assert (status, err.count("\n")) == (1, 1)
     assert message.replace("RUN", str(run)) in err
+
+
+def test_a_row_of_flickr30k_without_a_bar_is_left_out(tmp_path, capsys, monkeypatch):
+    """The table of Flickr30k on Kaggle, results.csv, has such a row."""
+    monkeypatch.chdir(tmp_path)
+    rows = ["image_name| comment_number| comment"]
+    for image in range(48):
+        Image.new("RGB", (16, 16), (5 * image, 200, 90)).save(f"{image}.jpg")
+        words = "dog", "cat", "man", "boat"
+        rows += [
+            f"{image}.jpg| {number}|  A {words[image % 4]} , number {number} , is here ."
+            for number in range(5)
+        ]
+    line = 106
+    rows[line - 1] = "20.jpg| 4   A dog runs across the grass ."
+    Path("results.csv").write_text("\n".join(rows) + "\n")
+    status, out, _ = regard(capsys, "check", "results.csv")
+    assert status == 0
+    assert "recipe captions" in out
+    assert "239 " in out
+    assert f"(line {line})" in out
+    small = "--data.image-size", 32, "--model.encoder.channels", 4, 8, "--model.size", 12
+    small += "--training.updates", 2, "--search.max-length", 6
+    status, out, err = regard(capsys, "train", "results.csv", *small)
+    assert status == 0
+    assert f"(line {line})" in out + err
+    captions = read_captions(Path("results.csv")).train
+    assert len(captions.pairs) == 239
+    assert len({pair.source for pair in captions.pairs}) == 48
+    assert captions.pairs[0].target == "A dog , number 0 , is here ."
+    assert [problem.line for problem in captions.problems] == [line]

@@ -772,3 +772,21 @@ def test_the_first_process_alone_prints_lines_about_the_data(capsys, here, monke
     monkeypatch.setattr("regard.pipeline.launch.launch", lambda *_: 0)
     path = pairs(here / "pairs.tsv")
     assert regard(capsys, path, *SMALL, "--processes", "2") == (0, "", "")
+
+
+def test_messages_name_the_options_that_train_on_four_pairs(capsys, here):
+    path = here / "four.tsv"
+    path.write_text("the cat\tle chat\nthe dog\tle chien\na cat\tun chat\na dog\tun chien\n")
+    command = ["words", path, "--data.target-tokenizer", "characters", *SMALL]
+    command += ["--training.updates", "2"]
+    for options in (
+        ["--data.no-shared-vocabulary"],
+        ["--model.tied output"],
+        ["--training.patience None --training.average None"],
+    ):
+        status, _, err = regard(capsys, *command)
+        assert (status, err.count("\n")) == (1, 1)
+        assert all(option in err for option in options)
+        command += [word for option in options for word in option.split()]
+    status, out, _ = regard(capsys, *command)
+    assert (status, "finished after 2 updates" in out) == (0, True)

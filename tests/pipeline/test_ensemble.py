@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,9 @@ from tests.small_runs import small
 
 TEXTS = ["a b c", "", "z q r s", "b " * 9]
 PAIRS = [("a b c", "x a"), ("z", "q r s"), ("", "a"), ("b c", "c b a z")]
+
+
+CAPTIONER = Path(__file__).parents[1] / "runs" / "data" / "0.1" / "captioner"
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +49,23 @@ def test_a_missing_tokenizers_path_is_rejected(tmp_path):
     data = replace(experiment.data, tokenizers_path=tmp_path / "gone")
     with pytest.raises(UserError, match=r"cannot read .*gone.source.tokenizer.json: no such file"):
         train(replace(experiment, data=data), tmp_path / "run")
+
+
+@pytest.mark.parametrize("path", ["spm.model", "codes.bpe", "spm", "runs/captions"])
+def test_subword_models_of_other_tools_are_rejected(tmp_path, path):
+    (tmp_path / "spm").mkdir()
+    for file in ("spm.model", "codes.bpe", "spm/spm.model", "spm/spm.vocab"):
+        (tmp_path / file).write_bytes(b"#version: 0.2\n\x0a\x0f")
+    shutil.copytree(CAPTIONER, tmp_path / "runs" / "captions")
+    experiment = small(epochs=1)
+    data = replace(experiment.data, tokenizers_path=tmp_path / path)
+    with pytest.raises(UserError) as error:
+        train(replace(experiment, data=data), tmp_path / "run")
+    message = str(error.value)
+    assert f"{path} has no tokenizers of Regard: expected the folder of a run" in message
+    assert "SentencePiece models and BPE codes are not supported" in message
+    assert "--data.tokenizer unigram or bpe" in message
+    assert "--data.tokenizer spaces" in message
 
 
 def test_tied_all_needs_a_shared_vocabulary(run, tmp_path):

@@ -63,7 +63,7 @@ def _check_task(data: Data, model: ModelConfig) -> None:
             if model.tied == "all" and data.feature_columns:
                 raise UserError(
                     "model.tied all shares the embeddings of both sides, but data.feature_columns "
-                    "adds tokens to the source alone: set model.tied output or none"
+                    "adds tokens to the source alone: set --model.tied output or none"
                 )
             if model.vectors is not None and data.feature_columns:
                 raise UserError(VECTORS_AND_FEATURES)
@@ -76,7 +76,8 @@ def _check_task(data: Data, model: ModelConfig) -> None:
             if model.tied == "all" and not (data.shared_vocabulary or data.vocabulary is not None):
                 raise UserError(
                     "model.tied all shares the embeddings of both sides, so it needs one "
-                    "vocabulary for both: set data.shared_vocabulary, or model.tied output or none"
+                    "vocabulary for both: set --data.shared-vocabulary, or --model.tied output or "
+                    "none"
                 )
         case ClassificationDataConfig(), ClassificationModelConfig():
             if data.source == "items" and not isinstance(model.encoder, BagOfWordsEncoderConfig):

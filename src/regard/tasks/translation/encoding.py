@@ -14,6 +14,7 @@ from regard.data.text.encoded import EncodedPairs
 from regard.data.text.features import FeatureTokenizer, load_source, source_from_json
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
+from regard.files import exists
 from regard.runs.ensemble import check_single, members_of
 from regard.runs.folder import RunFolder
 
@@ -43,17 +44,17 @@ class Tokenizers:
     @classmethod
     def of_run(cls, path: Path) -> Tokenizers:
         """Load the tokenizers of a run, or of an ensemble, whose members share them. UserError for
-        a folder without tokenizers."""
-        if path.is_file():
-            raise UserError(
-                f"data.tokenizers_path is {path}, a file, but expected the folder of a run: "
-                "SentencePiece models and BPE codes are not supported; learn subwords with "
-                "--data.tokenizer unigram or bpe, or split the texts before and set "
-                "--data.tokenizer spaces"
-            )
+        a file, and for a folder without tokenizers."""
         run, *_ = members_of(path)
         try:
             check_single(run)
+            if exists(path) and not exists(RunFolder(run).source_tokenizer):
+                raise UserError(
+                    f"{path} has no tokenizers of Regard: expected the folder of a run; "
+                    "SentencePiece models and BPE codes are not supported: learn subwords with "
+                    "--data.tokenizer unigram or bpe, or split the texts before and set "
+                    "--data.tokenizer spaces"
+                )
             return cls.load(RunFolder(run))
         except UserError as error:
             raise UserError(f"data.tokenizers_path: {error}") from error
