@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from regard.serving import server
-from regard.serving.http import arrivals
+from regard.serving.http import arrivals, turns
 from regard.serving.http.arrivals import Arrivals
 from regard.serving.server import listen, url_of
 from tests.serving.http.test_connections import (
@@ -71,20 +71,22 @@ async def closed(client):
 
 
 @pytest.mark.parametrize("probe", [HEALTH, HEALTH.replace(b"health", b"ready")], ids=str)
-def test_a_probe_waits_for_no_turn(probe):
+def test_a_probe_waits_for_no_turn(probe, monkeypatch):
+    monkeypatch.setattr(turns, "MAX_PARTS", 1)
+
     async def test(here, stack):
         clients = list(here.clients(stack, *[REQUEST[:-1]] * 50, probe))
         here.arrivals.start()
         await until(lambda: len(here.opened) == 51)
         peers = [each.getpeername() for each in here.opened]
-        assert peers[0] == clients[-1].getsockname()
-        assert peers[1:] == [each.getsockname() for each in clients[:-1]], "in their order"
+        clients.insert(1, clients.pop())
+        assert peers == [each.getsockname() for each in clients], "in their order"
 
     run(test)
 
 
 def test_few_connections_are_opened_before_others_are_served(monkeypatch):
-    monkeypatch.setattr(arrivals, "TURNS", 2)
+    monkeypatch.setattr(turns, "MAX_PARTS", 2)
 
     async def test(here, stack):
         list(here.clients(stack, *[REQUEST] * 9))
@@ -98,13 +100,15 @@ def test_few_connections_are_opened_before_others_are_served(monkeypatch):
     run(test)
 
 
-def test_connections_beyond_the_largest_number_of_waiting_ones_are_rejected():
+def test_connections_beyond_the_largest_number_of_waiting_ones_are_rejected(monkeypatch):
+    monkeypatch.setattr(turns, "MAX_PARTS", 1)
+
     async def test(here, stack):
-        clients = list(here.clients(stack, *[REQUEST] * 5, HEALTH))
+        clients = list(here.clients(stack, *[REQUEST] * 6, HEALTH))
         here.arrivals.start()
-        await until(lambda: len(here.opened) == 4)
+        await until(lambda: len(here.opened) == 5)
         assert [each.getpeername() for each in here.rejected] == [
-            each.getsockname() for each in clients[3:5]
+            each.getsockname() for each in clients[4:6]
         ]
 
     run(test, maximum=3)
@@ -147,14 +151,13 @@ def test_connections_that_are_silent_for_too_long_are_closed():
 
 
 def test_connections_that_are_not_open_at_the_end_are_rejected(monkeypatch):
-    monkeypatch.setattr(arrivals, "TURNS", 0)
+    monkeypatch.setattr(turns, "MAX_PARTS", 1)
 
     async def test(here, stack):
         list(here.clients(stack, *[REQUEST] * 5))
-        here.arrivals.start()
-        await until(lambda: len(here.arrivals._waiting) == 5)
-        await here.arrivals.close(asyncio.get_running_loop().time() + 0.1)
-        assert (len(here.opened), len(here.rejected)) == (0, 5)
+        here.arrivals._accept()
+        await here.arrivals.close(asyncio.get_running_loop().time())
+        assert (len(here.opened), len(here.rejected)) == (1, 4)
 
     run(test)
 

@@ -300,6 +300,28 @@ def test_a_client_that_has_closed_its_connection_is_noticed():
         operation.open.set()
 
 
+def test_clients_that_leave_at_once_have_turns(monkeypatch):
+    waiting, work = [], connections.Connection._handle_end
+
+    def handle_end(connection):
+        waiting.append(len(connection._connections.turns(False)))
+        work(connection)
+
+    monkeypatch.setattr(connections.Connection, "_handle_end", handle_end)
+    service = service_of(Fake())
+    with listening(service) as url:
+        with ExitStack() as clients:
+            for _ in range(20):
+                clients.enter_context(connected(url)).sendall(REQUEST[:-1])
+            health(url)
+            service.worker._loop.call_soon_threadsafe(time.sleep, 0.5)
+        deadline = time.monotonic() + SECONDS
+        while len(waiting) < 20:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    assert max(waiting) > 5, "one part of the work in each iteration"
+
+
 class Large(Fake):
     """An operation with large results."""
 

@@ -40,6 +40,25 @@ def test_long_work_is_done_in_its_order_in_several_iterations(monkeypatch):
     asyncio.run(test())
 
 
+def test_an_iteration_has_few_parts_of_work(monkeypatch):
+    """The time of tasks that the work starts is unknown."""
+    monkeypatch.setattr(turns, "SECONDS", 60.0)
+    monkeypatch.setattr(turns, "MAX_PARTS", 3)
+
+    async def test():
+        done, queue = [], Turns()
+        for number in range(7):
+            queue.run(lambda number=number: done.append(number))
+        counts = [len(done)]
+        while len(queue):
+            await asyncio.sleep(0)
+            counts.append(len(done))
+        assert counts == [3, 6, 7]
+        assert done == list(range(7))
+
+    asyncio.run(test())
+
+
 def test_work_may_add_work():
     async def test():
         done, queue = [], Turns()

@@ -14,18 +14,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import socket
-from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from regard.serving.http.parser import PROBE_LINES
+from regard.serving.http.turns import Turns
 from regard.serving.logs import log_error
 
 ACCEPTED_AT_A_TIME = 256
 """Largest number of connections that are accepted before others are served."""
-TURNS = 4
-"""Largest number of connections that are opened before others are served."""
 RETRY_SECONDS = 0.1
 """Time without accepting after the process had too many open files."""
 PEEKED_BYTES = max(map(len, PROBE_LINES))
@@ -54,10 +54,12 @@ class Arrivals:
         self._loop = asyncio.get_running_loop()
         self._silent: dict[socket.socket, float] = {}
         """Silent connections, the oldest first, with the time when they are closed."""
-        self._waiting = deque[socket.socket]()
+        self._turns = Turns()
+        """Turns in which the waiting connections are opened."""
+        self._end = math.inf
+        """Time after which no connection is opened."""
         self._tasks = set[asyncio.Task[Any]]()
         """Tasks that open connections."""
-        self._turns: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         """Timer of the oldest silent connection."""
         self._retry: asyncio.TimerHandle | None = None
@@ -75,10 +77,10 @@ class Arrivals:
                 timer.cancel()
         for client in list(self._silent):
             self._close_silent(client)
-        while (self._waiting or self._tasks) and self._loop.time() < end:
+        self._end = end
+        while (len(self._turns) or self._tasks) and self._loop.time() < end:
             await asyncio.sleep(0.001)
-        while self._waiting:
-            self._reject(self._waiting.popleft())
+        self._turns.finish()
         for _ in range(2):  # an open connection is read in the next iteration of the event loop
             await asyncio.sleep(0)
 
@@ -116,11 +118,10 @@ class Arrivals:
             client.close()
         elif beginning.startswith(PROBE_LINES):
             self._open(client)
-        elif len(self._waiting) >= self._maximum:
+        elif len(self._turns) >= self._maximum:
             self._reject(client)
         else:
-            self._waiting.append(client)
-            self._schedule()
+            self._turns.run(partial(self._open, client))
 
     def _add_silent(self, client: socket.socket) -> None:
         if client in self._silent:
@@ -149,19 +150,10 @@ class Arrivals:
                 return
             self._close_silent(client)
 
-    def _schedule(self) -> None:
-        if self._turns is None:
-            self._turns = self._loop.call_soon(self._take_turns)
-
-    def _take_turns(self) -> None:
-        """Open the connections whose turn it is."""
-        self._turns = None
-        for _ in range(min(TURNS, len(self._waiting))):
-            self._open(self._waiting.popleft())
-        if self._waiting:
-            self._schedule()
-
     def _open(self, client: socket.socket) -> None:
+        if self._loop.time() >= self._end:
+            self._reject(client)
+            return
         task = self._loop.create_task(self._connect(client))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -153,16 +153,22 @@ class Connection(H11Protocol):
         self._after_events(before)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Return whether to keep the connection open for a response, though the client has closed
-        its writing side."""
+        """Keep the connection open for a response, though the client has closed its writing
+        side."""
         self._has_ended = True
+        self._connections.turns(False).run(self._handle_end)
+        return True
+
+    def _handle_end(self) -> None:
+        """Answer a request that ends before its end, and close a connection without a request."""
+        if self.transport.is_closing():
+            return
         if self.is_answering and not self.cycle.more_body:
             self._patient.probe()
-            return True
-        if not self._has_failed and self.conn.has_part:
+        elif not self._has_failed and self.conn.has_part:
             self._fail(RequestError(400, "the request ended before its end", CLOSE))
-            return True
-        return False
+        else:
+            self.transport.close()
 
     def on_response_complete(self) -> None:
         """Wait for the next request, or close the connection if no further one comes."""
