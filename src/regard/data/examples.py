@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from regard.data.files.lines import LeftOut, LineProblem
 from regard.data.files.tables import column_name
+from regard.data.files.units import compare_units
 from regard.data.invisible import InvisibleCharacters
 
 
@@ -60,6 +61,8 @@ class Corpus:
     """Sentences about other content that was not read as intended."""
     columns: ReadColumns | None = None
     """Columns of a table that were read; None for a file without a choice of columns."""
+    units: tuple[str, ...] | None = None
+    """Unit of the numbers in each target column, blank for none; None for other targets."""
 
     @classmethod
     def of(
@@ -77,6 +80,11 @@ class Corpus:
             else:
                 problems.append(item)
         return cls(tuple(pairs), tuple(problems), remarks, columns)
+
+    def with_units_compared(self, place: str, expected: tuple[str, ...] | None) -> Corpus:
+        """Return the corpus with a remark if the numbers of its file `place` have another unit than
+        those of the training. UserError if both have one."""
+        return replace(self, remarks=self.remarks + compare_units(place, self.units, expected))
 
     def each_line(self) -> Iterator[Pair | LineProblem]:
         """Yield the pairs, then the problems."""

@@ -188,7 +188,8 @@ def _labelled(
             return None
         labels = {pair.target for pair in train.pairs}
         known = labels if config.target == "label" else None
-        return _with_form(read_labelled(path, settings, known), config.source)
+        corpus = read_labelled(path, settings, known)
+        return _with_form(corpus.with_units_compared(str(path), train.units), config.source)
 
     if corpus is not None:
         corpus = _with_form(corpus, config.source)

@@ -78,6 +78,11 @@ class TrainingPairs:
         return self.source.corpus_of(pair) if isinstance(self.source, PairFiles) else 0
 
     @property
+    def units(self) -> tuple[str, ...] | None:
+        """Units of the target columns; None for other targets than numbers."""
+        return self.source.units if isinstance(self.source, Corpus) else None
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the files."""
         if not isinstance(self.source, PairFiles):

@@ -175,9 +175,10 @@ def corpus_of(
         remarks.append(undecided_mark(forms[-1], cells, f"{NAME}, column {names[number]}"))
     pairs = _pairs(_rows(table), (source, target), feature_columns, forms)
     corpus = Corpus.of(pairs, tuple(filter(None, remarks)))
+    units = tuple(form.unit for form in forms) if has_numbers else None
     if not corpus.pairs:
         raise UserError(f"{NAME} has no pairs: {'; '.join(corpus.left_out.summary())}")
-    return corpus
+    return replace(corpus, units=units)
 
 
 def _rows(table: Table) -> Iterator[Row]:

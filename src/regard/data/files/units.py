@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from regard.errors import UserError
 
 MAX_LENGTH = 60
 """Largest number of characters of a number with its unit."""
@@ -54,6 +57,28 @@ SAME_UNITS = {
 }
 """Other names of units, with the name that stands for both."""
 DIGIT = re.compile(r"\d")
+
+
+def compare_units(
+    place: str, units: Sequence[str] | None, expected: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return a sentence for each target column whose numbers have no unit, unlike those of the
+    training, or only they have one. UserError for different units. None: not known. `place`: name
+    of the file."""
+    sentences = list[str]()
+    for unit, training in zip(units or (), expected or (), strict=False):
+        if unit and training and unit != training:
+            raise UserError(
+                f"{place}: the target numbers are in {unit}, but those of the training are in "
+                f"{training}: convert them to {training}"
+            )
+        if unit != training:
+            forms = [f"in {name}" if name else "without a unit" for name in (unit, training)]
+            sentences.append(
+                f"{place}: the target numbers are {forms[0]}, and those of the training "
+                f"{forms[1]}: they are compared without conversion"
+            )
+    return tuple(sentences)
 
 
 class Number(NamedTuple):

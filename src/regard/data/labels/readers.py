@@ -196,7 +196,8 @@ def with_numbers(corpus: Corpus, place: Path | str, settings: TableSettings) -> 
     )
     remark = undecided_mark(form, targets, str(place))
     result = Corpus.of(pairs, (*corpus.remarks, *filter(None, [remark])), corpus.columns)
-    return replace(result, problems=(*corpus.problems, *result.problems))
+    problems = (*corpus.problems, *result.problems)
+    return replace(result, problems=problems, units=(form.unit,))
 
 
 def _forms(
@@ -206,8 +207,8 @@ def _forms(
     settings: TableSettings,
     usual: DecimalMark,
     header: Sequence[str] | None,
-) -> tuple[LabelColumns, tuple[str, ...]]:
-    """Return the columns with the form of their numbers, and a sentence for each column whose
+) -> tuple[tuple[NumberForm, ...], tuple[str, ...]]:
+    """Return the form of the numbers of each label column, and a sentence for each column whose
     decimal mark is not decided."""
     forms, remarks = list[NumberForm](), list[str]()
     for column in columns.labels:
@@ -215,9 +216,7 @@ def _forms(
         form = NumberForm.of(cells, settings.decimal_mark, usual)
         forms.append(form)
         remarks.append(undecided_mark(form, cells, f"{path}, column {column_name(header, column)}"))
-    if all(form.is_plain for form in forms):
-        forms = []  # no cell changes
-    return replace(columns, forms=tuple(forms)), tuple(filter(None, remarks))
+    return tuple(forms), tuple(filter(None, remarks))
 
 
 def _table(
@@ -249,19 +248,21 @@ def _table(
             for number, row in enumerate(rows)
             if number != first
         ]
+    units: tuple[str, ...] | None = None
     if known is None:
-        numbers, undecided = _forms(rows, path, numbers, settings, usual, header)
+        forms, undecided = _forms(rows, path, numbers, settings, usual, header)
         remarks += undecided
+        units = tuple(form.unit for form in forms)
+        if not all(form.is_plain for form in forms):  # otherwise no cell changes
+            numbers = replace(numbers, forms=forms)
     else:
         rows = [
             replace(row, fault="several labels") if _has_several_labels(row, numbers) else row
             for row in rows
         ]
-    return Corpus.of(
-        (_pair_of(row, numbers, path) for row in rows),
-        remarks,
-        ReadColumns.of_table(header, len(head), numbers.text, numbers.labels),
-    )
+    columns = ReadColumns.of_table(header, len(head), numbers.text, numbers.labels)
+    corpus = Corpus.of((_pair_of(row, numbers, path) for row in rows), remarks, columns)
+    return replace(corpus, units=units)
 
 
 def _has_several_labels(row: Row, numbers: LabelColumns) -> bool:

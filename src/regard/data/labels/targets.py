@@ -82,17 +82,21 @@ class Standardiser:
 
     means: tuple[float, ...]
     deviations: tuple[float, ...]
+    units: tuple[str, ...] | None = None
+    """Units of the columns of the training targets, blank for none; None if not known."""
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], *, standardised: bool) -> Standardiser:
+    def of(
+        cls, pairs: Sequence[Pair], units: tuple[str, ...] | None = None, *, standardised: bool
+    ) -> Standardiser:
         """Return the standardisation of the training pairs. UserError if a target is not numbers,
         is above `LARGEST` or has another number of them than the first target."""
         numbers = _numbers(pairs, None)
         count = numbers.shape[1]
         if not standardised:
-            return cls((0.0,) * count, (1.0,) * count)
+            return cls((0.0,) * count, (1.0,) * count, units)
         deviations = np.where(numbers.std(axis=0) > 0, numbers.std(axis=0), 1.0)
-        return cls(tuple(numbers.mean(axis=0).tolist()), tuple(deviations.tolist()))
+        return cls(tuple(numbers.mean(axis=0).tolist()), tuple(deviations.tolist()), units)
 
     @property
     def size(self) -> int:
@@ -140,7 +144,11 @@ def to_json(targets: Targets) -> dict[str, Any]:
 def from_json(values: dict[str, Any]) -> Targets:
     """Return the targets that `to_json` encoded. LookupError or TypeError for any other value.
     Labels are composed, unless two labels of an earlier version would be equal then."""
-    fields = {name: tuple(field) for name, field in values.items() if name != "kind"}
+    fields = {
+        name: tuple(field)
+        for name, field in values.items()
+        if name != "kind" and (name, field) != ("units", None)
+    }
     targets = KINDS[values["kind"]](**fields)
     if isinstance(targets, Labels):
         names = tuple(map(composed, targets.names))

@@ -147,13 +147,19 @@ class InputsAndTargets:
     targets: Targets
 
     @classmethod
-    def learn(cls, config: ClassificationDataConfig, pairs: Sequence[Pair]) -> InputsAndTargets:
-        """Learn vocabulary and labels, or the scale of numbers, from the training split. UserError
-        if the pairs do not have the form that the recipe says."""
+    def learn(
+        cls,
+        config: ClassificationDataConfig,
+        pairs: Sequence[Pair],
+        units: tuple[str, ...] | None = None,
+    ) -> InputsAndTargets:
+        """Learn vocabulary and labels, or the scale of numbers, from the training split. `units`:
+        units of the target columns. UserError if the pairs do not have the form that the recipe
+        says."""
         if config.target == "label":
             targets: Targets = Labels.of(pairs)
         else:
-            targets = Standardiser.of(pairs, standardised=config.standardise)
+            targets = Standardiser.of(pairs, units, standardised=config.standardise)
         with placed(pairs):
             return cls(_learn(config, [pair.source for pair in pairs]), targets)
 

@@ -203,6 +203,12 @@ class ClassificationModel:
         targets = self.inputs.targets
         return targets.names if isinstance(targets, Labels) else ()
 
+    @property
+    def units(self) -> tuple[str, ...] | None:
+        """Units of the training targets, blank for none; None for labels and if not known."""
+        targets = self.inputs.targets
+        return None if isinstance(targets, Labels) else targets.units
+
     @overload  # a str matches both overloads; this one applies
     def classify(  # type: ignore[overload-overlap]
         self, source: str, *, attention: bool = True

@@ -62,7 +62,8 @@ class ClassificationTask:
         settings = options.table_settings(model.data, path)
         if options.held_out:
             return read_pairs(path, settings=settings)
-        return read_labelled(path, settings, frozenset(model.labels) or None)
+        corpus = read_labelled(path, settings, frozenset(model.labels) or None)
+        return corpus.with_units_compared(str(path), model.units)
 
     def evaluate(
         self,

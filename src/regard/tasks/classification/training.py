@@ -52,7 +52,9 @@ def prepare(experiment: Experiment, split: Split, resumed: RunFolder | None) -> 
     _check(config)
     pairs = list(split.train)
     inputs = (
-        InputsAndTargets.load(resumed, data) if resumed else InputsAndTargets.learn(data, pairs)
+        InputsAndTargets.load(resumed, data)
+        if resumed
+        else InputsAndTargets.learn(data, pairs, split.train.units)
     )
     encoded = _encoded(inputs, pairs)
     settings = BatchSettings(data.batch_tokens, data.batch_sentences)
