@@ -90,6 +90,9 @@ def test_other_containers_are_refused():
     for wrong in (np.array("a"), pandas.DataFrame(FRAME), np.array([["a"]]), pandas.Series([None])):
         with pytest.raises(TypeError, match="expected"):
             check_texts("text", wrong)
+    for wrong in ({"text": "a b"}, {"text": TEXTS}):  # its names are no texts
+        with pytest.raises(TypeError, match=r"for the values of a dictionary: list\(x.values\(\)"):
+            check_texts("text", wrong)
     frame = pandas.DataFrame({"a": ["x"], "b": ["y"], "c": ["z"]})
     with pytest.raises(
         TypeError, match="pairs has the columns a, b, c: expected source and target"

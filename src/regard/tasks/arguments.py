@@ -52,6 +52,9 @@ def check_texts(name: str, values: Any, kinds: tuple[type, ...] = (str,)) -> lis
                 'frame["text"]'
             )
         values = values[columns[0]]
+    if isinstance(values, Mapping) and any(value is not None for value in values.values()):
+        wrong = _wrong(name, values, f"{expected}, or an iterable of them")
+        raise TypeError(f"{wrong}; for the values of a dictionary: list(x.values())")
     entries = _entries(name, values, f"{expected}, or an iterable of them")
     for number, entry in enumerate(entries):
         if not isinstance(entry, kinds):
