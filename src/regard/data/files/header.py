@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from regard.data.files.decimals import NumberForm, is_count, is_missing, is_number, may_be_number
 from regard.data.files.encodings import script_of
-from regard.data.files.sides import is_code, is_side
+from regard.data.files.sides import is_code, is_side, name_without_addition
 from regard.data.files.tables import TableSettings, find_column, is_blank
 
 # fmt: off
@@ -307,7 +307,7 @@ def named_columns(settings: TableSettings) -> list[str]:
 
 def is_usual_name(cell: str) -> bool:
     """Return whether a cell is a usual name of a column, apart from an addition in brackets."""
-    return re.sub(r"\s*[(\[].*", "", cell).strip().lower() in KNOWN_NAMES
+    return name_without_addition(cell) in KNOWN_NAMES
 
 
 def _names_class(cell: str) -> bool:
