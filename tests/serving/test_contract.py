@@ -17,6 +17,7 @@ from regard.serving.api.limits import Limits
 from regard.serving.openapi import document_of
 from regard.serving.service import Service, served_runs
 from regard.trace import Trace
+from regard.wanted import UnwantedError, while_wanted
 from tests.serving.services import RUNS, call, running
 
 TEXTS = ["a b", "", "d c a b b d a", "a unknown c", "b"]
@@ -207,6 +208,18 @@ def test_bytes_that_are_no_image_leave_the_other_requests(content, photo):
     )
     assert [answer.status for answer in answers] == [200, 422, 422]
     assert answers[1].error.startswith("images[1]: cannot read the image")
+
+
+def test_images_are_not_decoded_for_a_client_that_is_gone(photo):
+    from regard.serving.api.verbs import Settings
+    from regard.serving.batches.operations import Caption
+
+    model = load(RUNS / "captioner")
+    images = iter([photo.read_bytes()] * 9)
+    answers = iter([True, True, False])
+    with pytest.raises(UnwantedError), while_wanted(lambda: next(answers)):
+        Caption(model, 1000).run(images, Settings(model.experiment.search))
+    assert len(list(images)) == 6, "the client goes after two images"
 
 
 def test_a_text_beyond_the_longest_source_is_named():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 from regard.characters import is_blank_text
 from regard.serving.api.errors import RequestError
 from regard.serving.api.verbs import Settings
+from regard.wanted import check_wanted
 
 if TYPE_CHECKING:
     from regard.pipeline.load import Model
@@ -213,6 +214,7 @@ class Caption:
         results: list[Result] = []
         decoded = []
         for content in items:
+            check_wanted()
             try:
                 name = f"({len(content):,} bytes)"
                 decoded.append(decode_image(content, name, sources.side, sources.max_pixels))
