@@ -192,11 +192,11 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     frozen = copy.deepcopy(model, _hooks(model)).eval().requires_grad_(False)
     _unpack(frozen)
     _fold(frozen)
-    if is_int8 and _varies_in_batches(frozen):
+    if is_int8 and (varying := _varying_part(frozen)):
         log.warning(
-            "int8 is not used: last digits of this model's experts or Transformer layers depend on "
-            "the other texts of a batch, and int8 would enlarge the differences. Weights stay "
-            "float32"
+            "int8 is not used: %s has no kernel, so its last digits depend on the other texts of a "
+            "batch, and int8 would enlarge the differences. Weights stay float32",
+            varying,
         )
         is_int8, dtype = False, torch.float32
     frozen = frozen.to(torch.float32 if is_int8 else dtype)
@@ -209,11 +209,14 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     return frozen
 
 
-def _varies_in_batches(model: nn.Module) -> bool:
-    """Whether last digits of the states of a sentence depend on other sentences of its batch.
-    Classes of modules name it (`varies_in_batches`)."""
+def _varying_part(model: nn.Module) -> str | None:
+    """Return the class of a part whose last digits depend on the other sentences of a batch, or
+    None. Classes of modules name it (`varies_in_batches`): PyTorch's softmax and products add
+    numbers in an order that depends on the padded length and on the number of rows."""
     varies: bool | None = getattr(type(model), "varies_in_batches", None)
-    return any(map(_varies_in_batches, model.children())) if varies is None else varies
+    if varies is None:
+        return next(filter(None, map(_varying_part, model.children())), None)
+    return type(model).__name__ if varies else None
 
 
 def _check_int8(model: nn.Module) -> None:

@@ -21,8 +21,10 @@ RECURRENT = dict(size=16, embedding=8, attention=dict(size=8))
 EXACT = {
     "transformer": configs.transformer(**TRANSFORMER),
     "rotary": configs.transformer(**TRANSFORMER, positions="rotary", norm="post"),
-    "recurrent": configs.recurrent(**RECURRENT),
-    "gnmt": configs.recurrent(**RECURRENT, layers=3, wiring="gnmt", connections="residual"),
+    "bahdanau": configs.recurrent(**RECURRENT, wiring="bahdanau"),
+    "luong": configs.recurrent(**RECURRENT, wiring="luong", layers=2),
+    "mean of states": configs.translation("transformer", "recurrent", size=16, heads=2, layers=2),
+    "plain": configs.recurrent(size=16, embedding=8, wiring="plain"),
 }
 VARYING = {
     "experts": configs.transformer(**TRANSFORMER, experts=EXPERTS),
@@ -31,10 +33,18 @@ VARYING = {
     "recurrent experts": configs.recurrent(
         **RECURRENT, layers=3, wiring="gnmt", connections="residual", experts=EXPERTS
     ),
+    "gnmt": configs.recurrent(**RECURRENT, layers=3, wiring="gnmt", connections="residual"),
+    "location": configs.recurrent(size=16, embedding=8, attention=dict(size=8, score="location")),
+    "sigmoid": configs.recurrent(
+        size=16, embedding=8, attention=dict(size=8, normaliser="sigmoid")
+    ),
+    "memory vectors": configs.recurrent(**RECURRENT, memory_vectors=3),
+    "intra-decoder": configs.recurrent(**RECURRENT, intra_attention=True),
+    "convolution": configs.translation("gated_convolution", "gated_convolution", size=16),
     "general": configs.transformer(**TRANSFORMER, attention=dict(score="general")),
     "window": configs.transformer(**TRANSFORMER, window=1),
 }
-LENGTHS = torch.tensor([9, 2, 5, 7, 3, 9, 4, 8])
+LENGTHS = torch.tensor([37, 2, 5, 7, 19, 9, 4, 31])
 
 
 def largest_difference(config, seed: int, *, need_weights: bool) -> tuple[float, bool]:
@@ -45,7 +55,7 @@ def largest_difference(config, seed: int, *, need_weights: bool) -> tuple[float,
     for weight in model.parameters():
         nn.init.normal_(weight, std=0.3)
     frozen = freeze(model, torch.int8)
-    mask = torch.arange(9) < LENGTHS[:, None]
+    mask = torch.arange(37) < LENGTHS[:, None]
     ids = torch.randint(4, 13, mask.shape) * mask
     inputs = torch.randint(4, 17, (len(ids), 5))
 

@@ -155,6 +155,8 @@ class LayerAttention:
 class ConvolutionalAttention(nn.Module):
     """Attention of one decoder layer to the source, with its residual connection."""
 
+    varies_in_batches = True
+
     def __init__(
         self, attention: Attention, channels: int, embedding_size: int, value_size: int
     ) -> None:

@@ -48,6 +48,8 @@ class CellPositions(nn.Module):
 class ConvolutionalEncoder(nn.Module):
     """Small convolutional network, newly initialised."""
 
+    varies_in_batches = True
+
     def __init__(self, stack: ConvolutionStack, num_cells: int, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.stack = stack

@@ -74,8 +74,15 @@ class WithSummary:
 
 def mean_state(encoded: Encoded) -> Summary:
     """Return the mean of the last layer's states, as the summary of one layer. Zeros for a source
-    of nothing but padding."""
-    return Summary(masked_mean(encoded.layers[-1], encoded.mask)[:, None])
+    of nothing but padding.
+
+    Without gradients, positions are added in their order, so padding changes no digit."""
+    states, mask = encoded.layers[-1], encoded.mask
+    if torch.is_grad_enabled():
+        return Summary(masked_mean(states, mask)[:, None])
+    total = states.masked_fill(~mask[..., None], 0).cumsum(dim=1)[:, -1:]
+    count = mask.sum(dim=1)[:, None, None].clamp(min=1)
+    return Summary(total.sum(dim=1, keepdim=True) / count)
 
 
 def masked_mean(

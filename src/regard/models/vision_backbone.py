@@ -30,6 +30,8 @@ PREPARATION = "preprocessor_config.json"
 class Backbone(nn.Module):
     """Pretrained network from images to the features of grid cells."""
 
+    varies_in_batches = True
+
     mean: Tensor
     deviation: Tensor
 

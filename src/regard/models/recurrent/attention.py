@@ -127,6 +127,7 @@ class CrossAttention(nn.Module):
     """Attention to one memory of the encoder."""
 
     num_memories = 1
+    varies_in_batches = True
 
     def __init__(
         self, query: Query, attention: AttentionFunction, kind: AttentionKind = "cross"
@@ -194,6 +195,7 @@ class IntraDecoderAttention(nn.Module):
 
     num_memories = 0
     is_stateful = False
+    varies_in_batches = True
 
     def __init__(self, attention: Attention, size: int) -> None:
         super().__init__()
