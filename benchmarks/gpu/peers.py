@@ -80,6 +80,13 @@ class Recurrent(nn.Module):
         return F.linear(self.dropout(features), self.embedding.weight)
 
 
+def trains_in(device: torch.device) -> torch.dtype:
+    """Return the type of the peers' products: float32 on CPUs without bfloat16 instructions, where
+    PyTorch has no LSTM in bfloat16."""
+    has_type = device.type != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.bfloat16 if has_type else torch.float32
+
+
 class Peer:
     """A model in a plain loop, with the optimiser and the batches of a recipe."""
 
@@ -87,8 +94,6 @@ class Peer:
         config = work.experiment.model
         kind = Transformer if config.encoder.kind == "transformer" else Recurrent
         self.device, self.training = device, work.experiment.training
-        # PyTorch's LSTM has no bfloat16 on CPUs without such instructions.
-        self.is_mixed = device.type != "cpu" or torch.ops.mkldnn._is_mkldnn_bf16_supported()
         self.model = kind(config, work.vocabulary_size).to(device).train()
         self.loss = torch.compile(self._loss, dynamic=True) if compiled else self._loss
         self.adam = torch.optim.AdamW(
@@ -110,7 +115,8 @@ class Peer:
         tensors = batch.source.ids, batch.inputs, batch.outputs
         if self.device.type == "cuda":
             tensors = tuple(x.pin_memory().to(self.device, non_blocking=True) for x in tensors)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.is_mixed):
+        is_bfloat16 = trains_in(self.device) == torch.bfloat16
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=is_bfloat16):
             loss = self.loss(*tensors)
         self.adam.zero_grad()
         loss.backward()

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from data import Work, work_of
-from peers import Peer
+from peers import Peer, trains_in
 from timing import Figures, forget_peak, peak_megabytes, profile, speed_of_product, wait
 
 from regard.pipeline.cost import cost_of
@@ -175,7 +175,9 @@ def main() -> None:
         figures.measure(f"{name}, Regard", partial(measured, name, ours, figures, speed))
         for how in (COMPILED,) if not figures.small else ("not compiled",):
             run = partial(theirs, compiled=how == COMPILED)
-            row = f"{name}, torch.nn.{peer}, {how}"
+            dtype = trains_in(figures.device)
+            note = "" if dtype == torch.bfloat16 else f", {str(dtype).removeprefix('torch.')}"
+            row = f"{name}, torch.nn.{peer}, {how}{note}"
             figures.measure(row, partial(measured, name, run, figures, speed))
         rows = [figures.values[key] for key in figures.values if key.startswith(name)]
         speeds = [row.get("target tokens/s", 0) for row in rows]

@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,6 +48,22 @@ def test_an_older_package_of_the_host_is_missing(modules):
     assert packages.is_installed("torch>=2")
     assert not packages.is_installed("torch>=99")
     assert packages.name_of("Charset_Normalizer>=3.4") == "charset-normalizer"
+
+
+@pytest.mark.parametrize("recipe", ["multi30k-luong", "multi30k-transformer"])
+def test_peers_of_the_small_form_train_on_every_cpu(monkeypatch, recipe):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks/gpu")
+    import data
+    import peers
+
+    device = torch.device("cpu")
+    work = data.work_of(recipe, device, small=True)
+    peer = peers.Peer(work, device, compiled=False)
+    before = [weight.detach().clone() for weight in peer.model.parameters()]
+    peer.update(work.batches[0])
+    for name in ("data", "peers"):
+        sys.modules.pop(name)
+    assert not all(map(torch.equal, before, peer.model.parameters()))
 
 
 def test_torch_is_never_downloaded(modules, monkeypatch, tmp_path):
