@@ -14,10 +14,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "src"))  # runs from a bare checkout too
 
-from regard import interruption
+from regard.runtime import signals
 
 if __name__ == "__main__":  # before the other imports, in which Ctrl-C can come
-    interruption.handle("main.py")
+    signals.handle("main.py")
 
 import argparse
 import importlib
@@ -368,7 +368,7 @@ if __name__ == "__main__":
     try:
         status = main(sys.argv[1:])
     except KeyboardInterrupt:
-        interruption.leave("main.py")
+        signals.leave("main.py")
     finally:
-        interruption.ignore()
+        signals.ignore()
     sys.exit(status)

@@ -84,7 +84,7 @@ def together(
 @contextmanager
 def default_allocator() -> Iterator[None]:
     """Let glibc return freed memory as by default."""
-    from regard.memory_policy import MMAP_MAX, NEVER, TRIM_THRESHOLD
+    from regard.runtime.memory_policy import MMAP_MAX, NEVER, TRIM_THRESHOLD
 
     mallopt = ctypes.CDLL(None).mallopt
     mallopt(MMAP_MAX, 65536)
@@ -105,26 +105,26 @@ DECODER_STEP = returning("regard.models.transformer.native.suitable.has_kernels"
 ENCODER = returning("regard.models.transformer.native.suitable.encoder_has_kernels", False)
 RECURRENT_STEP = returning("regard.models.recurrent.native.suitable.has_kernels", False)
 TRAINING_PARTS = {
-    "oneDNN products": returning("regard.linear._suits", False),
+    "oneDNN products": returning("regard.numerics.linear._suits", False),
     "recurrent scan": without_kernels("regard.layers.recurrent.layers"),
     "recurrent cells": without_kernels("regard.layers.recurrent.native_cells"),
     "dropout": without_kernels("regard.layers.dropout"),
-    "cross entropy": without_kernels("regard.training.linear_cross_entropy"),
+    "cross entropy": without_kernels("regard.training.losses.linear_cross_entropy"),
     "dot attention": without_kernels("regard.attention.dot.native"),
     "additive kernel": without_kernels("regard.attention.fused_additive.backends"),
     "fused loop": together(
         *(returning(f"regard.models.recurrent.{name}", None) for name in FUSED_LOOP)
     ),
     "joined gradients": together(
-        returning("regard.linear.joined_parameters", None),
+        returning("regard.numerics.linear.joined_parameters", None),
         returning("regard.layers.lookup.joined_parameters", None),
     ),
     "kept memory": default_allocator,
 }
 DECODING_PARTS = {
-    "frozen weights": lambda: patch("regard.linear.freeze", plain_copy),
+    "frozen weights": lambda: patch("regard.numerics.linear.freeze", plain_copy),
     "panels, encoder and decoder step": together(
-        without_kernels("regard.linear"), ENCODER, DECODER_STEP, RECURRENT_STEP
+        without_kernels("regard.numerics.linear"), ENCODER, DECODER_STEP, RECURRENT_STEP
     ),
     "encoder": ENCODER,
     "decoder step": DECODER_STEP,
@@ -166,8 +166,8 @@ def searches(setup: Setup, precision: str, name: str) -> Callable[[], None]:
     """Return a function that decodes some sentences in exactly `STEPS` steps."""
     import torch
 
-    from regard import linear
     from regard.data.batch import START, pad
+    from regard.numerics import linear
     from regard.search import BeamSettings, Limits, beam, greedy
 
     size, batch_size, number = SEARCHES[name]
@@ -312,7 +312,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file of the results")
     options = parser.parse_args()
     instruction_sets.restart(options.instruction_set)
-    from regard.memory_policy import keep_freed_memory
+    from regard.runtime.memory_policy import keep_freed_memory
 
     keep_freed_memory()
     gains: list[Gain] = []

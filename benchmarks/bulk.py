@@ -151,7 +151,7 @@ def main() -> None:
 
 def measure(folder: Path, count: int) -> None:
     """Translate in both ways, compare the outputs and print times."""
-    from regard.bulk.parts import line_chunks
+    from regard.inference.parts import line_chunks
 
     folder.mkdir(parents=True, exist_ok=True)
     run, lines, plain, output = (folder / name for name in ("run", "lines", "plain", "output"))

@@ -30,7 +30,7 @@ from whole_runs import (
     training_usages,
 )
 
-from regard.files import LOG, locked, whole
+from regard.storage.files import LOG, locked, whole
 from regard.viewing.curve import read_log
 from regard.viewing.figure import QUIET, empty_figure, write
 

@@ -55,6 +55,6 @@ def restart(name: str | None) -> None:
 
 def has_bfloat16(name: str | None) -> bool:
     """Whether this CPU has bfloat16 instructions and the limit, if any, allows them."""
-    from regard.linear import has_fast_bfloat16
+    from regard.numerics.linear import has_fast_bfloat16
 
     return name is None and has_fast_bfloat16("cpu")

@@ -36,13 +36,14 @@ from unittest.mock import patch
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from regard import processes, recipes
+from regard import recipes
 from regard.config import Experiment, resolve
+from regard.corpora import splits
 from regard.pipeline.train import settings_of
-from regard.runs import splits
+from regard.runtime import processes
 from regard.tasks.all_tasks import task_of
 from regard.training import loop
-from regard.training.replicas import replica_of
+from regard.training.parallel.replicas import replica_of
 from regard.training.schedule import Progress
 
 FAMILIES = {

@@ -9,8 +9,8 @@ The shapes are those of our recipes: products forward, gradients of inputs, and 
 weights. Turns alternate, and the fastest one counts, because other programs can only slow a product
 down.
 --write replaces the rows of this vendor and instruction set in the shipped table,
-src/regard/product_library.tsv. A limited CPU has other caches and clocks than an older CPU, so rows
-that were measured without a limit are not replaced by those of a limited CPU.
+src/regard/numerics/product_library.tsv. A limited CPU has other caches and clocks than an older
+CPU, so rows that were measured without a limit are not replaced by those of a limited CPU.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Shape:
 
     @property
     def shape_class(self) -> str:
-        from regard.product_library import class_of_gradient, class_of_product
+        from regard.numerics.product_library import class_of_gradient, class_of_product
 
         function = class_of_gradient if self.is_gradient else class_of_product
         return function(self.rows, self.inner, self.columns)
@@ -73,7 +73,7 @@ class Speed:
 
 def shapes() -> Iterator[Shape]:
     """Yield the products of our recipes that are not too small for a choice."""
-    from regard.linear import WORTH_A_CALL
+    from regard.numerics.linear import WORTH_A_CALL
 
     products = {Shape(rows, *size) for rows in ROWS for size in SIZES}
     backward = {Shape(rows, *reversed(size)) for rows in GRADIENT_ROWS for size in SIZES}
@@ -87,8 +87,9 @@ def products_of(shape: Shape) -> dict[str, Callable[[], object]]:
     """Return a function for each library that computes the product."""
     import torch
 
-    from regard import kernels, product_library
-    from regard.linear import linear, weight_gradient
+    from regard import kernels
+    from regard.numerics import product_library
+    from regard.numerics.linear import linear, weight_gradient
     from regard.panels import Panels
 
     inputs = torch.randn(shape.rows, shape.inner)
@@ -139,7 +140,7 @@ def mean(values: list[float]) -> float:
 
 def rows_of(speeds: list[Speed], vendor: str, instructions: str, cpu: str) -> list[str]:
     """Return the rows of the table: the library of each class by the mean gain of its shapes."""
-    from regard.product_library import SHAPE_CLASSES
+    from regard.numerics.product_library import SHAPE_CLASSES
 
     rows = []
     for name in SHAPE_CLASSES:
@@ -199,7 +200,7 @@ def main() -> None:
     instruction_sets.restart(options.instruction_set)
     import torch
 
-    from regard import product_library
+    from regard.numerics import product_library
 
     torch.set_num_threads(options.threads)
     cpu = name_of_cpu()

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from whole_runs import finish_training, last_scores, run_command, training_usages
 
-from regard.files import LOG, locked, whole
+from regard.storage.files import LOG, locked, whole
 from regard.viewing.curve import read_log
 
 BASE, CONTROL = "base", "likelihood"

@@ -55,9 +55,9 @@ from whole_runs import (
 )
 
 from regard.data.text.tokenizer import Tokenizer
-from regard.files import locked, whole
 from regard.pipeline.load import load
-from regard.tasks.cost import num_parameters
+from regard.storage.files import locked, whole
+from regard.tasks.training.cost import num_parameters
 
 ROOT = Path(__file__).parents[1]
 TINY_BUDGET = 4e7

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from table2_systems import ENSEMBLE, SEEDS, SYSTEMS, Result, Settings, phases_of
 
-from regard.files import LOG
+from regard.storage.files import LOG
 from regard.viewing.curve import read_log
 from regard.viewing.figure import QUIET, empty_figure, write
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from regard.cli import train
 from regard.pipeline.cost import cost_of
-from regard.tasks.cost import Cost
+from regard.tasks.training.cost import Cost
 
 BUDGET = 8e13
 """FLOPs of a training."""

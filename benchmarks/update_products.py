@@ -140,7 +140,7 @@ def large_product(precision: str) -> Callable[[], None]:
     """Return a function that computes the product that measures the core, in this type."""
     import torch
 
-    from regard.linear import linear
+    from regard.numerics.linear import linear
 
     left, right = torch.randn(2, LARGE, LARGE).to(getattr(torch, precision))
 
@@ -223,7 +223,7 @@ def main() -> None:
     instruction_sets.restart(options.instruction_set)
     import torch
 
-    from regard.memory_policy import keep_freed_memory
+    from regard.runtime.memory_policy import keep_freed_memory
 
     keep_freed_memory()
     torch.set_num_threads(options.threads)

@@ -60,7 +60,7 @@ def setup_of(
 def updates(setup: Setup, precision: str, num_batches: int = NUM_BATCHES) -> Callable[[], None]:
     """Return a function that changes the weights of a copy of the model with some batches."""
     from regard.training.loop import forward_and_backward
-    from regard.training.replicas import replica_of
+    from regard.training.parallel.replicas import replica_of
     from regard.training.schedule import Progress
 
     model = deepcopy(setup.model).train()

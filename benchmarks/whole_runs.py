@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from regard.files import whole
+from regard.storage.files import whole
 
 LONGEST_PAUSE = 10.0
 """Seconds between two reports of a running command."""

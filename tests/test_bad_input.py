@@ -23,7 +23,7 @@ from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.text.vectors import read_external
 from regard.errors import UserError
 from regard.metrics.alignment import read_pharaoh
-from regard.models.weights import read_tensors
+from regard.storage.weights import read_tensors
 from regard.tasks.captioning.images import ImageSources
 from regard.trace import Trace
 

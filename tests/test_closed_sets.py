@@ -13,21 +13,22 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-from regard import names, product_library
+from regard import names
 from regard.cli import data, export, main, plot, translate
 from regard.config import DATA_SECTIONS, KINDS, MODELS, SearchConfig, TrainingConfig
-from regard.config.attention import AttentionConfig, DecoderAttentionConfig
 from regard.config.checks import choices_of, field_types
+from regard.config.parts.attention import AttentionConfig, DecoderAttentionConfig
 from regard.layers.recurrent import cells, layers, native_cells
 from regard.metrics.captions import CAPTION_METRICS
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS
 from regard.metrics.error_rates import ERROR_RATES
 from regard.metrics.text import TEXT_METRICS
+from regard.numerics import product_library
 from regard.pipeline.train import settings_of
 from regard.tasks.all_tasks import TASKS
-from regard.tasks.objectives import objective_of
-from regard.training.distillation import DIVERGENCES
+from regard.tasks.training.objectives import objective_of
 from regard.training.log import Line
+from regard.training.objectives.distillation import DIVERGENCES
 from regard.training.trackers import PACKAGES
 from tests.attention import parts
 from tests.contracts import choices, test_attention, test_attention_kinds, test_classifiers
@@ -108,7 +109,7 @@ SETS = {
         ("data.md regard data",),
     ),
     "GeneratedImages": Uses(
-        {"runs": strings("runs/test_corpora")}, ("data synthetic",), ("data.md regard data",)
+        {"runs": strings("corpora/test_sources")}, ("data synthetic",), ("data.md regard data",)
     ),
     "ExampleTable": Uses(
         {"examples": strings("data/generated/test_example_files")},
@@ -197,22 +198,26 @@ SETS = {
     "TableFormat": Uses(
         {
             "formats": strings(
-                "data/files/test_formats", "data/files/test_named_rows", "data/files/test_workbooks"
+                "data/recognition/test_formats",
+                "data/files/test_named_rows",
+                "data/files/test_workbooks",
             )
         },
         reason="recognised from the file",
     ),
     "ColumnKind": Uses(
-        {"columns": strings("data/files/test_columns")},
+        {"columns": strings("data/recognition/test_columns")},
         reason="recognised from the cells",
     ),
     "DecimalMark": Uses(
-        {"decimals": strings("data/files/test_decimals")},
+        {"decimals": strings("data/recognition/test_decimals")},
         ("data decimal_mark",),
         ("options.md data.decimal_mark",),
     ),
     "Severity": Uses(
-        {"checks": strings("tasks/test_checks")}, ("data checks",), ("options.md data.checks",)
+        {"checks": strings("tasks/training/test_checks")},
+        ("data checks",),
+        ("options.md data.checks",),
     ),
     "Fault": Uses(
         {
@@ -220,9 +225,9 @@ SETS = {
                 *("data/files/test_lines", "data/files/test_headers", "data/text/test_parallel"),
                 *(
                     "data/files/test_named_rows",
-                    "data/files/test_other_rows",
+                    "data/recognition/test_other_rows",
                     "data/files/test_rows",
-                    "data/files/test_decimals",
+                    "data/recognition/test_decimals",
                     "data/labels/test_numeric",
                 ),
             )
@@ -405,7 +410,7 @@ SETS = {
         ("options.md search.precision", "search.md search.precision"),
     ),
     "TrainingPrecision": Uses(
-        {"training": strings("test_instruction_set", "pipeline/test_train")},
+        {"training": strings("runtime/test_instruction_set", "pipeline/test_train")},
         ("training precision",),
         ("options.md training.precision",),
     ),
@@ -415,17 +420,18 @@ SETS = {
         ("options.md training.sharding",),
     ),
     "ProductLibrary": Uses(
-        {"products": strings("test_product_library")}, reason="a table of measurements chooses"
+        {"products": strings("numerics/test_product_library")},
+        reason="a table of measurements chooses",
     ),
     "ShapeClass": Uses(
         {
-            "products": strings("test_product_library"),
+            "products": strings("numerics/test_product_library"),
             "table": {name for libraries in product_library.table().values() for name in libraries},
         },
         reason="follows from the sizes of a product",
     ),
     "DeviceName": Uses(
-        {"devices": strings("test_device")},
+        {"devices": strings("runtime/test_device")},
         ("training device",),
         ("options.md training.device",),
     ),
@@ -440,27 +446,30 @@ SETS = {
         ("options.md training.log_by",),
     ),
     "LossUnit": Uses(
-        {"loss": strings("training/test_loss")},
+        {"loss": strings("training/losses/test_loss")},
         ("training loss",),
         ("options.md training.loss",),
     ),
     "ObjectiveName": Uses(
-        {"objectives": strings("tasks/test_sampling", "tasks/test_objectives")},
+        {"objectives": strings("tasks/training/test_sampling", "tasks/training/test_objectives")},
         ("training objective",),
         ("training.md training.objective",),
     ),
     "DivergenceName": Uses(
-        {"divergences": set(DIVERGENCES), "oracle": strings("training/test_distillation")},
+        {
+            "divergences": set(DIVERGENCES),
+            "oracle": strings("training/objectives/test_distillation"),
+        },
         ("training divergence",),
         ("training.md training.divergence",),
     ),
     "RewardName": Uses(
-        {"rewards": strings("tasks/test_sampling")},
+        {"rewards": strings("tasks/training/test_sampling")},
         ("training reward",),
         ("options.md training.reward",),
     ),
     "ForcingUnit": Uses(
-        {"teacher forcing": strings("training/test_teacher_forcing")},
+        {"teacher forcing": strings("training/objectives/test_teacher_forcing")},
         ("training teacher_forcing_unit",),
         ("options.md training.teacher_forcing_unit",),
     ),
@@ -475,7 +484,7 @@ SETS = {
         reason="written by training, not an option",
     ),
     "Ending": Uses(
-        {"training": strings("training/test_loop", "training/test_log", "test_interruption")},
+        {"training": strings("training/test_loop", "training/test_log", "runtime/test_signals")},
         pages=("training.md end",),
         reason="written by training, not an option",
     ),

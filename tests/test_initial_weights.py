@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.linear import glorot_uniform, meta_device
+from regard.numerics.linear import glorot_uniform, meta_device
 
 
 @pytest.mark.parametrize("num_parts", [1, 3])
@@ -27,7 +27,7 @@ def test_shapes_alone_take_no_memory_and_no_compiler():
     script = """
 import sys
 from torch import nn
-from regard.linear import meta_device
+from regard.numerics.linear import meta_device
 with meta_device():
     module = nn.Embedding(1 << 40, 7)
     nn.init.normal_(module.weight, std=0.5)

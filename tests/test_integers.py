@@ -13,9 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from regard import kernels
-from regard import linear as linear_module
 from regard.integers import LARGEST, MAX_INNER, IntegerPanels, quantised
-from regard.linear import Linear, PackedWeight, freeze, is_packed, panels_of, stacked_panels
+from regard.numerics import linear as linear_module
+from regard.numerics.linear import (
+    Linear,
+    PackedWeight,
+    freeze,
+    is_packed,
+    panels_of,
+    stacked_panels,
+)
 from regard.panels import ACTIVATIONS
 from tests.test_panels import ACTIVATION, SHAPES, WRONG, layouts, numbers
 

@@ -12,7 +12,7 @@ from regard import kernels
 from regard.attention import Additive, Attention, Dot
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.training.linear_cross_entropy import linear_cross_entropy
+from regard.training.losses.linear_cross_entropy import linear_cross_entropy
 
 
 @pytest.fixture

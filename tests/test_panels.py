@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import kernels
-from regard.linear import Linear, PackedWeight, freeze, panels_of
 from regard.names import Activation
+from regard.numerics.linear import Linear, PackedWeight, freeze, panels_of
 from regard.panels import ACTIVATIONS, ActivationName, Panels
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from regard import files
 from regard.errors import UserError
-from regard.files import check_input, check_name, open_bytes, read_bytes, read_text
+from regard.storage import files
+from regard.storage.files import check_input, check_name, open_bytes, read_bytes, read_text
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 
@@ -66,7 +66,7 @@ def test_a_pipe_without_a_writer_a_socket_and_devices_are_refused_at_once(tmp_pa
 
 @posix
 def test_streams_that_the_process_has_open_are_read(tmp_path):
-    code = "import sys; from regard.files import read_text; print(read_text(sys.argv[1]))"
+    code = "import sys; from regard.storage.files import read_text; print(read_text(sys.argv[1]))"
     for name in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
         if Path(name).exists():
             done = subprocess.run(
@@ -89,7 +89,7 @@ def test_streams_that_the_process_has_open_are_read(tmp_path):
 
 
 def test_gzip_comes_through_a_pipe_too():
-    code = "import sys; from regard.files import read_text; print(read_text('/dev/stdin'))"
+    code = "import sys; from regard.storage.files import read_text; print(read_text('/dev/stdin'))"
     done = subprocess.run(
         [sys.executable, "-c", code], input=gzip.compress(b"packed"), capture_output=True
     )

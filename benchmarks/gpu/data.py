@@ -14,7 +14,7 @@ from regard.building import build_translation
 from regard.config import Experiment, resolve
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.special_tokens import END, SPECIAL
-from regard.data.text.encoded import EncodedPairs
+from regard.data.text.pairs.encoded import EncodedPairs
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks.translation.cost import vocabulary_sizes
 

@@ -24,7 +24,7 @@ from timing import Figures, forget_peak, peak_megabytes, profile, speed_of_produ
 
 from regard.pipeline.cost import cost_of
 from regard.pipeline.train import settings_of
-from regard.tasks.objectives import objective_of
+from regard.tasks.training.objectives import objective_of
 from regard.training.loop import train
 from regard.training.settings import Period
 

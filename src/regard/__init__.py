@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from regard import attention
     from regard.errors import UserError
     from regard.estimators import Classifier, Translator
-    from regard.memory_policy import keep_freed_memory
     from regard.pipeline.fit import train
     from regard.pipeline.load import load
+    from regard.runtime.memory_policy import keep_freed_memory
     from regard.tasks.captioning.model import CaptionModel
     from regard.tasks.classification.model import ClassificationModel, Prediction
     from regard.tasks.generation import GeneratedText
@@ -54,7 +54,7 @@ _MODULES = {
     "TranslationModel": "regard.tasks.translation.model",
     "Translator": "regard.estimators",
     "UserError": "regard.errors",
-    "keep_freed_memory": "regard.memory_policy",
+    "keep_freed_memory": "regard.runtime.memory_policy",
     "load": "regard.pipeline.load",
     "train": "regard.pipeline.fit",
 }

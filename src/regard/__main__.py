@@ -2,20 +2,20 @@
 
 import signal
 
-from regard import interruption
+from regard.runtime import signals
 
 
 def main() -> None:
     """Run the command line. The handler of Ctrl-C is set before any large import."""
     try:
-        interruption.handle("regard")
+        signals.handle("regard")
         from regard.cli.main import main as run
 
         run()
     except KeyboardInterrupt:
-        interruption.leave("regard")
-    except interruption.TerminatedError:
-        interruption.leave("regard", signal.SIGTERM)
+        signals.leave("regard")
+    except signals.TerminatedError:
+        signals.leave("regard", signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.errors import UserError
-from regard.files import check_input, read_text, whole
 from regard.names import AttentionKind
+from regard.storage.files import check_input, read_text, whole
 
 FORMAT = 1
 """Version of the file format. It is raised by a change that older readers would misread."""

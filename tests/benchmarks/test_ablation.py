@@ -6,9 +6,10 @@ from math import comb
 import pytest
 import torch
 
-from regard import joined_gradients, kernels
+from regard import kernels
 from regard.building import build_translation
 from regard.data.batch import pair_batch
+from regard.numerics import joined_gradients
 from regard.training.settings import TrainingSettings
 from tests import configs
 from tests.benchmarks.scripts import script

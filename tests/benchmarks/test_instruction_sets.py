@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regard import instruction_set
+from regard.runtime import instruction_set
 from tests.benchmarks.scripts import BENCHMARKS, script
 
 instruction_sets = script("instruction_sets")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard import linear, product_library
+from regard.numerics import linear, product_library
 from tests.benchmarks.scripts import script
 
 products = script("products")

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard import linear
 from regard.building import build_translation
 from regard.data.batch import pair_batch
+from regard.numerics import linear
 from regard.training.settings import TrainingSettings
 from tests import configs
 from tests.benchmarks.scripts import script

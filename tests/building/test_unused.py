@@ -29,7 +29,7 @@ from regard.data.labels.targets import Labels
 from regard.errors import UserError
 from regard.pipeline.train import settings_of
 from regard.tasks.classification.training import objective_of as classifier_objective
-from regard.tasks.objectives import objective_of
+from regard.tasks.training.objectives import objective_of
 from tests import configs
 
 SMALL = dict(size=8, layers=1)

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 
-from regard.bulk.chunk_folder import ChunkFolder
-from regard.bulk.parts import Part
 from regard.cli import main
+from regard.cluster.chunk_folder import ChunkFolder
 from regard.errors import UserError
-from regard.interruption import TerminatedError
+from regard.inference.parts import Part
 from regard.pipeline.train import train
+from regard.runtime.signals import TerminatedError
 from tests.cli.test_commands import regard
 from tests.small_runs import smaller
 
@@ -51,11 +51,11 @@ class InProcess:
 def cluster(monkeypatch):
     """Options of the plain commands for a cluster."""
     module = SimpleNamespace(RayWorkers=InProcess)
-    monkeypatch.setitem(sys.modules, "regard.bulk.ray_workers", module)
+    monkeypatch.setitem(sys.modules, "regard.cluster.bulk_workers", module)
     monkeypatch.setattr(InProcess, "fails_after", None)
     monkeypatch.setattr(InProcess, "num_chunks", 0)
-    monkeypatch.setattr("regard.bulk.parts.NUM_CHUNKS", 5)
-    monkeypatch.setattr("regard.bulk.parts.MIN_BYTES", 101)
+    monkeypatch.setattr("regard.inference.parts.NUM_CHUNKS", 5)
+    monkeypatch.setattr("regard.inference.parts.MIN_BYTES", 101)
     return "--cluster", "local", "--workers", 2
 
 
@@ -477,7 +477,7 @@ def test_the_standard_input_cannot_be_divided(run, capsys):
 
 def test_a_missing_ray_is_named_with_its_remedy(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "regard.bulk.ray_workers", raising=False)
+    monkeypatch.delitem(sys.modules, "regard.cluster.bulk_workers", raising=False)
     words = "-o", tmp_path / "out", "--cluster", "local"
     status, _, err = regard(capsys, "translate", run, text_file(tmp_path), *words)
     assert status == 1

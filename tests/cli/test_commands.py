@@ -18,11 +18,11 @@ from regard import recipes
 from regard.cli import check, data, main
 from regard.cli.progress import TrainingView
 from regard.errors import UserError
-from regard.files import UnwritableError
 from regard.pipeline.train import train
 from regard.recipes.published import PUBLISHED
 from regard.runs.folder import RunFolder
 from regard.search import forced, greedy
+from regard.storage.files import UnwritableError
 from regard.tasks.translation.model import TranslationModel
 from regard.training.log import DevLine, Example, TrainLine, Validation
 from regard.training.schedule import Progress

@@ -18,11 +18,11 @@ import regard as regard_package
 from regard import recipes
 from regard.cli import main, progress
 from regard.cli.train import folder_of, parse
+from regard.corpora import sources
 from regard.errors import UserError
-from regard.interruption import TerminatedError
 from regard.pipeline.train import train
-from regard.runs import corpora
 from regard.runs.folder import RunFolder
+from regard.runtime.signals import TerminatedError
 from regard.training.log import EndLine
 from regard.training.schedule import Progress
 from tests.small_runs import small
@@ -664,7 +664,7 @@ def test_the_families_of_a_task_are_named(capsys, here):
 
 def test_encoded_pairs_of_a_large_file_are_cached_and_reported_once(capsys, here, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", str(here / "cache"))
-    monkeypatch.setattr(corpora, "LARGE", 0)
+    monkeypatch.setattr(sources, "LARGE", 0)
     path = pairs(here / "data" / "large.tsv")
     options = (path, *SMALL, "--training.epochs", "1")
     _, first, _ = regard(capsys, *options)
@@ -680,7 +680,7 @@ def test_encoded_pairs_of_a_large_file_are_cached_and_reported_once(capsys, here
 def test_a_large_file_is_trained_on_without_a_writable_cache(capsys, here, monkeypatch, unwritable):
     (here / "file").write_text("in the way")
     monkeypatch.setenv("REGARD_CACHE", str(here / unwritable))
-    monkeypatch.setattr(corpora, "LARGE", 0)
+    monkeypatch.setattr(sources, "LARGE", 0)
     path = pairs(here / "data" / "large.tsv")
     status, output, _ = regard(capsys, path, *SMALL, "--training.epochs", "1")
     assert status == 0
@@ -696,7 +696,7 @@ def test_a_stopped_preparation_says_what_is_kept(capsys, here, monkeypatch, erro
         raise error
 
     monkeypatch.setenv("REGARD_CACHE", str(here / "cache"))
-    monkeypatch.setattr(corpora, "LARGE", 0)
+    monkeypatch.setattr(sources, "LARGE", 0)
     monkeypatch.setattr("regard.tasks.translation.preparation._trained", stop)
     path = pairs(here / "data" / "large.tsv")
     note = f"repeats it; {here}/cache has the results of complete passes for the next run\n"

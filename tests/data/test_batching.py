@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from regard.data.batch import END, PairBatch, pair_batch
 from regard.data.batching import BatchSettings, PairBatches
-from regard.data.text.encoded import EncodedPairs
+from regard.data.text.pairs.encoded import EncodedPairs
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
-from regard.cli.help import field_texts
+from regard.cli.parsing.help import field_texts
 from regard.config import (
     DATA_SECTIONS,
     KINDS,

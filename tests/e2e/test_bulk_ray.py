@@ -2,16 +2,16 @@
 
 import random
 
-from regard.bulk.chunk_folder import ChunkFolder
-from regard.bulk.parts import Part
 from regard.cli.main import run as regard
+from regard.cluster.chunk_folder import ChunkFolder
+from regard.inference.parts import Part
 from regard.pipeline.train import train
 from tests.small_runs import small
 
 
 def test_two_workers_write_the_output_of_the_plain_command(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("regard.bulk.parts.MIN_BYTES", 1000)
+    monkeypatch.setattr("regard.inference.parts.MIN_BYTES", 1000)
     train(small(), tmp_path / "run")
     drawing = random.Random(1)
     lines = [" ".join(drawing.choices("abcdefgh", k=n % 13)) for n in range(400)]
@@ -30,7 +30,7 @@ def test_two_workers_write_the_output_of_the_plain_command(tmp_path, capsys, mon
 
 
 def test_a_node_without_the_folder_of_the_chunks_is_named(tmp_path):
-    from regard.bulk.ray_workers import ChunkActor
+    from regard.cluster.bulk_workers import ChunkActor
 
     class Job:
         def open(self):

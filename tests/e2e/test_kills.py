@@ -24,9 +24,9 @@ from regard.config import (
     Experiment,
     TrainingConfig,
 )
-from regard.interruption import TERMINATED
-from regard.models.weights import read_metadata
 from regard.pipeline import train as training
+from regard.runtime.signals import TERMINATED
+from regard.storage.weights import read_metadata
 from regard.training import log as logs
 from tests import configs
 from tests.small_runs import small

@@ -10,7 +10,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from regard.cli.main import run as regard
-from regard.studies.ray_workers import Signal, train_on_node
+from regard.cluster.sweep_workers import Signal, train_on_node
 from regard.studies.sweep import jobs_of
 
 TINY = ["numbers", "--data.synthetic-size", "100", "--model.size", "8", "--training.updates", "2"]

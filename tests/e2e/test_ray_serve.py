@@ -14,9 +14,9 @@ import pytest
 import ray
 from ray import serve
 
+from regard.cluster import deployment as ray_deployment
 from regard.errors import UserError
 from regard.pipeline.load import load
-from regard.serving import ray_deployment
 from regard.serving.api.limits import Limits
 from regard.serving.service import Access
 

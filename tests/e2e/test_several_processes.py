@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from regard import processes
 from regard.config import (
     CaptionDataConfig,
     ClassificationDataConfig,
@@ -16,6 +15,7 @@ from regard.config import (
     TrainingConfig,
 )
 from regard.pipeline.train import train
+from regard.runtime import processes
 from tests import configs, ranks
 from tests.small_runs import small
 

@@ -10,12 +10,12 @@ import pytest
 from safetensors.numpy import load_file
 
 import regard
-from regard import processes
 from regard.config import ExpertsConfig, TrainingConfig
 from regard.errors import UserError
-from regard.models.weights import read_metadata
 from regard.pipeline import train as training
 from regard.pipeline.train import train
+from regard.runtime import processes
+from regard.storage.weights import read_metadata
 from regard.training import checkpoint
 from tests import configs, ranks
 from tests.small_runs import small

@@ -29,8 +29,8 @@ from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.data.text.vectors import read_external
 from regard.errors import UserError
 from regard.metrics.alignment import read_pharaoh
-from regard.models.weights import read_tensors
 from regard.runs.folder import RunFolder
+from regard.storage.weights import read_tensors
 from tests.data.files.test_workbooks import cells_of, workbook
 
 FORMATS = ("PNG", "JPEG", "GIF", "TIFF", "BMP", "PPM", "WEBP", "ICO", "TGA", "PCX", "SGI", "DDS")

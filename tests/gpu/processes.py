@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from regard import processes
 from regard.pipeline.train import train
+from regard.runtime import processes
 from tests.gpu.training import experiment
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.attention.fused_additive import backends
 from regard.data.batch import PAD, START, pad
-from regard.linear import freeze
+from regard.numerics.linear import freeze
 from regard.search import BeamSettings, Limits, beam, forced, greedy, sample
 from tests.contracts import test_sequence_models as contracts
 from tests.contracts.choices import randomise_gates

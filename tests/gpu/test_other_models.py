@@ -12,7 +12,7 @@ from regard.building import build_captioner, build_classifier
 from regard.config import KINDS
 from regard.data.batch import PAD, START, GridFeatures, Images
 from regard.data.labels.encoded import pad_sources
-from regard.models.vision_backbone import Backbone
+from regard.models.vision.backbone import Backbone
 from regard.names import CountAnswer
 from regard.search import BeamSettings, Limits, beam, greedy
 from regard.tasks.counting.counting import build_counter

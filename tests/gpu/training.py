@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-import regard.device
+import regard.runtime.device
 from regard.config import CaptionDataConfig, ClassificationDataConfig, Experiment, TrainingConfig
 from regard.pipeline.train import train
 from tests import configs
@@ -77,7 +77,7 @@ def run(experiment: Experiment, folder: Path, device: torch.device, *, resume: b
 
 def use(patch: pytest.MonkeyPatch, device: torch.device) -> None:
     """Let every name of a device mean this one."""
-    original = regard.device.device_named
+    original = regard.runtime.device.device_named
     for name, module in list(sys.modules.items()):
         if name.startswith("regard.") and getattr(module, "device_named", None) is original:
             patch.setattr(module, "device_named", lambda *_: device)

@@ -13,13 +13,13 @@ from regard.building import build_translation
 from regard.data.batch import Tokens
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.linear import freeze
 from regard.models.contracts import Memory
 from regard.models.transformer import NativeTransformerDecoder, NativeTransformerEncoder
 from regard.models.transformer.native.state import NativeState
+from regard.numerics.linear import freeze
 from regard.panels import Panels
 from regard.search import candidates
-from regard.training.linear_cross_entropy import linear_cross_entropy
+from regard.training.losses.linear_cross_entropy import linear_cross_entropy
 from tests import configs
 
 

@@ -30,7 +30,7 @@ from regard.attention import (
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.search.candidates import top_candidates
-from regard.training.linear_cross_entropy import linear_cross_entropy
+from regard.training.losses.linear_cross_entropy import linear_cross_entropy
 from tests.attention.parts import FORMULAS, SCORE_KINDS
 from tests.kernels.wrong_inputs import (
     INPUTS,

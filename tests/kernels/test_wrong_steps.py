@@ -14,10 +14,10 @@ from torch.nn import functional as F
 from regard.building import build_translation
 from regard.data.batch import Tokens
 from regard.errors import UserError
-from regard.linear import freeze
 from regard.models.contracts import Memory
 from regard.models.transformer.native.decoder import NativeTransformerDecoder
 from regard.models.transformer.native.state import NativeState
+from regard.numerics.linear import freeze
 from regard.panels import Panels
 from tests import configs
 from tests.kernels.wrong_inputs import (

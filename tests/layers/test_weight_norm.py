@@ -6,7 +6,7 @@ from torch.nn.utils import parametrizations
 
 from regard.layers.gradients import scale_gradient
 from regard.layers.weight_norm import NormalisedLinear
-from regard.linear import Linear, freeze
+from regard.numerics.linear import Linear, freeze
 from tests.oracles import convolution as oracle
 
 

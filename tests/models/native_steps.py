@@ -14,11 +14,11 @@ from torch.nn.modules.module import register_module_forward_hook
 from regard import kernels
 from regard.building import build_translation
 from regard.data.batch import PAD, START
-from regard.linear import freeze
 from regard.models.recurrent.native.state import NativeState as NativeRecurrentState
 from regard.models.recurrent.parts import RecurrentState
 from regard.models.transformer.decoder import TransformerState
 from regard.models.transformer.native.state import NativeState as NativeTransformerState
+from regard.numerics.linear import freeze
 
 VOCABULARY, BATCH, SOURCE = 17, 3, 7
 NATIVE = NativeRecurrentState | NativeTransformerState

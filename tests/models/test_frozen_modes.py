@@ -23,8 +23,8 @@ from regard.layers.recurrent.fast_forward_stack import FastForwardStack
 from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.layers.weight_norm import NormalisedLinear
-from regard.linear import Linear, freeze, is_packed
 from regard.models.ensemble import Ensemble
+from regard.numerics.linear import Linear, freeze, is_packed
 from tests import configs
 from tests.contracts.choices import EXPERTS
 

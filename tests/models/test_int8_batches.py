@@ -10,7 +10,7 @@ from regard import kernels
 from regard.building import build_translation
 from regard.data.batch import Tokens
 from regard.integers import IntegerPanels
-from regard.linear import PackedWeight, freeze
+from regard.numerics.linear import PackedWeight, freeze
 from tests import configs
 from tests.contracts.choices import EXPERTS
 

@@ -11,8 +11,8 @@ from regard.data.batch import END, PAD, START, Tokens, pad, with_targets
 from regard.models.contracts import Copying, CopyingDecoder
 from regard.models.pointer_generator import log_mixture
 from regard.search import Limits, forced, greedy, sample
-from regard.training.loss import CrossEntropy
-from regard.training.pointer_loss import pointer_loss
+from regard.training.losses.loss import CrossEntropy
+from regard.training.losses.pointer_loss import pointer_loss
 from tests import configs
 from tests.oracles import pointer
 

@@ -13,7 +13,7 @@ from regard.config import DataConfig, Experiment, ExpertsConfig, TrainingConfig
 from regard.data.batch import pair_batch
 from regard.pipeline.cost import cost_of
 from regard.recipes.published import PUBLISHED, SYSTEMS
-from regard.tasks.cost import ASSUMED_WORDS, VocabularySizes, num_multiplied
+from regard.tasks.training.cost import ASSUMED_WORDS, VocabularySizes, num_multiplied
 from tests import configs
 from tests.docs.pages import ROOT
 

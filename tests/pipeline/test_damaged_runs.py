@@ -21,10 +21,10 @@ from regard.config import (
     DataConfig,
     Experiment,
 )
+from regard.corpora import splits
 from regard.errors import UserError
 from regard.pipeline.load import load
 from regard.pipeline.train import _check_state, train
-from regard.runs import splits
 from regard.runs.folder import RunFolder
 from regard.training.checkpoint import Checkpoints
 from tests import configs

@@ -10,9 +10,9 @@ from torch import nn
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from regard.errors import ConnectionLostError, UserError
-from regard.interruption import TERMINATED
 from regard.pipeline import launch
 from regard.runs.folder import RunFolder
+from regard.runtime.signals import TERMINATED
 from regard.training.checkpoint import Checkpoints
 from regard.training.state import TrainingState
 

@@ -12,7 +12,12 @@ from regard.config import DATA_SECTIONS
 from regard.tasks.all_tasks import TASKS
 
 RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
-TRAINING = {"regard.training", "regard.runs.splits", "regard.runs.corpora", "regard.data.download"}
+TRAINING = {
+    "regard.training",
+    "regard.corpora.splits",
+    "regard.corpora.sources",
+    "regard.data.download",
+}
 USES = {
     "translate": ("bahdanau", 'model.translate("a b c").trace'),
     "classify": ("classifier", 'model.classify("a b c").trace'),

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from regard.config import ClassificationDataConfig, Experiment, SearchConfig
-from regard.linear import freeze, is_packed
+from regard.numerics.linear import freeze, is_packed
 from regard.pipeline.load import load
 from regard.pipeline.train import train
 from regard.tasks.counting import counting

@@ -13,10 +13,10 @@ from safetensors.torch import load_file
 
 from regard.cli import reproduce as command
 from regard.errors import UserError
-from regard.models.weights import read_metadata, write_tensors
 from regard.pipeline.reproduce import Recorded
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
+from regard.storage.weights import read_metadata, write_tensors
 from tests.small_runs import smaller
 
 

@@ -16,14 +16,14 @@ from regard.config import SearchConfig, TrainingConfig
 from regard.errors import UserError
 from regard.pipeline.train import settings_of, train
 from regard.runs.folder import RunFolder
-from regard.tasks.objectives import objective_of
+from regard.tasks.training.objectives import objective_of
 from regard.tasks.translation.model import TranslationModel
 from regard.training.checkpoint import Checkpoints
-from regard.training.loss import CrossEntropy
-from regard.training.r_drop import RDrop
+from regard.training.losses.loss import CrossEntropy
+from regard.training.objectives.r_drop import RDrop
+from regard.training.objectives.teacher_forcing import TeacherForcing
 from regard.training.schedule import Constant, CosineDecay, InverseSquareRoot, LinearDecay, Plateau
 from regard.training.settings import Period, TrainingSettings
-from regard.training.teacher_forcing import TeacherForcing
 from tests.small_runs import small, smaller
 
 

@@ -14,12 +14,12 @@ from regard import recipes
 from regard.cli import evaluate
 from regard.config import DataConfig, Experiment, TrainingConfig, TranslationModelConfig
 from regard.config.corpora import CorpusPaths
+from regard.corpora import splits
+from regard.corpora.sources import matching_files
 from regard.errors import UserError
 from regard.pipeline.fit import experiment_of
 from regard.pipeline.reproduce import Recorded
 from regard.pipeline.train import train
-from regard.runs import splits
-from regard.runs.corpora import matching_files
 from regard.tasks.translation import preparation
 from tests import configs
 

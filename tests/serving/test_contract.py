@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 
 from regard.pipeline.load import load
+from regard.runtime.wanted import UnwantedError, while_wanted
 from regard.serving.api.limits import Limits
 from regard.serving.openapi import document_of
 from regard.serving.service import Service, served_runs
 from regard.trace import Trace
-from regard.wanted import UnwantedError, while_wanted
 from tests.serving.services import RUNS, call, running
 
 TEXTS = ["a b", "", "d c a b b d a", "a unknown c", "b"]

@@ -8,10 +8,10 @@ from itertools import chain
 
 import pytest
 
+from regard.runtime.wanted import check_wanted
 from regard.serving.app import build_app
 from regard.serving.batches.operations import Need
 from regard.serving.service import Service
-from regard.wanted import check_wanted
 from tests.serving.services import (
     Fake,
     call,

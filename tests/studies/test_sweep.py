@@ -13,7 +13,7 @@ from regard.cli.main import run as regard
 from regard.cli.sweep import parse
 from regard.cli.tables import format_table
 from regard.errors import UsageError, UserError
-from regard.files import locked
+from regard.storage.files import locked
 from regard.studies.sweep import PROCESS, Job, JobResult, jobs_of, rows_of
 
 TINY = ["numbers", "--data.synthetic-size", "100", "--model.size", "8", "--training.updates", "2"]
@@ -212,7 +212,7 @@ def test_each_job_has_a_folder_that_file_systems_allow(values, tmp_path):
 
 def test_ray_is_optional(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "regard.studies.ray_workers", raising=False)
+    monkeypatch.delitem(sys.modules, "regard.cluster.sweep_workers", raising=False)
     words = ["sweep", *TINY, "-o", str(tmp_path / "sweep"), "--vary", "training.seed=1"]
     assert regard([*words, "--address", "local"]) == 1
     assert "pip install 'ray[tune]'" in capsys.readouterr().err

@@ -21,10 +21,10 @@ from regard.building import build_captioner, build_translation
 from regard.config import SearchConfig
 from regard.data.batch import END, PAD, START, Images, Tokens, pad
 from regard.errors import UserError
-from regard.linear import Linear
 from regard.models.ensemble import Ensemble
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
 from regard.models.transformer.decoder import TransformerDecoder
+from regard.numerics.linear import Linear
 from regard.search import Average, GoogleLength, Limits, greedy
 from regard.tasks.generation import Searcher
 from regard.tasks.translation.model import TranslationModel

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from regard.building import build_translation
 from regard.data.batch import GridFeatures, Images, pad
 from regard.layers.convolution import ConvolutionStack
-from regard.models.image import ConvolutionalEncoder, FrozenBackboneEncoder
+from regard.models.vision.image import ConvolutionalEncoder, FrozenBackboneEncoder
 from regard.tasks.feature_maps import image_feature_maps, text_feature_maps
 from regard.trace import TokenSequence
 from tests import configs

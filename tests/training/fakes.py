@@ -13,7 +13,7 @@ from regard.data.batch import UNKNOWN, PairBatch, pair_batch
 from regard.models.contracts import Measure, Penalty
 from regard.models.seq2seq import Seq2SeqOutput
 from regard.training.log import Validation
-from regard.training.objective import NextToken, mean_loss
+from regard.training.objectives.objective import NextToken, mean_loss
 
 NUM_WORDS = 13
 

@@ -9,8 +9,8 @@ from torch import nn
 from regard.data.batch import ClassificationBatch, Numbers
 from regard.models.contracts import HeadOutput, Measure, Penalty
 from regard.training.loop import forward_and_backward
-from regard.training.objective import ClassObjective, NumberObjective, mean_loss
-from regard.training.replicas import replica_of
+from regard.training.objectives.objective import ClassObjective, NumberObjective, mean_loss
+from regard.training.parallel.replicas import replica_of
 from regard.training.schedule import Progress
 from regard.training.settings import TrainingSettings
 

@@ -71,7 +71,7 @@ def test_a_crash_while_writing_preserves_the_old_files(tmp_path, monkeypatch, br
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        name = "regard.models.weights.save_file" if "save_file" in broken else broken
+        name = "regard.storage.weights.save_file" if "save_file" in broken else broken
         patch.setattr(name, crash)
         with pytest.raises(KeyboardInterrupt):
             checkpoints.save(TrainingState(update=3), tiny_model(seed=4), adam)

@@ -15,20 +15,20 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
-from regard import product_library
 from regard.errors import UserError
 from regard.models.contracts import Measure, Penalty
-from regard.models.weights import load_weights
 from regard.names import LossUnit
+from regard.numerics import product_library
+from regard.storage.weights import load_weights
 from regard.training.checkpoint import Checkpoints
 from regard.training.log import Validation
 from regard.training.loop import train
-from regard.training.loss import CrossEntropy
-from regard.training.objective import NextToken
+from regard.training.losses.loss import CrossEntropy
+from regard.training.objectives.objective import NextToken
+from regard.training.objectives.teacher_forcing import TeacherForcing
 from regard.training.optimiser import Optimiser
 from regard.training.schedule import Constant, LinearDecay, Plateau
 from regard.training.settings import Period, TrainingSettings
-from regard.training.teacher_forcing import TeacherForcing
 from tests.training.fakes import TinyBatches, Watcher, dev_score, tiny_model
 
 BATCHES = TinyBatches(7)

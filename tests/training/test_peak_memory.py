@@ -7,9 +7,9 @@ import torch
 
 from regard.data.batch import pair_batch
 from regard.errors import UserError
-from regard.models.weights import TRAINED
 from regard.pipeline import train as training
-from regard.training.objective import NextToken
+from regard.storage.weights import TRAINED
+from regard.training.objectives.objective import NextToken
 from regard.training.peak_memory import peak_of_update
 from tests.small_runs import smaller
 from tests.training.fakes import tiny_model

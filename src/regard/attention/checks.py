@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from regard.fast_path import is_cast, is_exactly
-from regard.linear import Linear
+from regard.numerics.linear import Linear
 from regard.shapes import Tensor
 
 Axes = tuple[Any, ...]

@@ -16,7 +16,7 @@ import torch
 
 from regard.attention.fused_additive import AdditiveKeys
 from regard.fast_path import is_exported, is_free_to_read
-from regard.precise import at_least_float32
+from regard.numerics.precision import at_least_float32
 from regard.shapes import Bool, Float, Tensor
 
 PreparedKeys = TypeVar("PreparedKeys")

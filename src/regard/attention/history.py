@@ -22,7 +22,7 @@ from regard.attention.checks import check_inputs
 from regard.attention.hidden import by_position, precise_scores
 from regard.attention.masks import mask_tensor
 from regard.attention.normalisers import Normaliser, Softmax
-from regard.linear import Linear
+from regard.numerics.linear import Linear
 from regard.shapes import Bool, Float, Tensor
 
 

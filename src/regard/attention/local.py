@@ -30,8 +30,8 @@ from regard.attention.masks import mask_tensor
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import SCORES, PreparedKeys, Score
 from regard.fast_path import is_exactly
-from regard.linear import Linear
-from regard.precise import at_least_float32
+from regard.numerics.linear import Linear
+from regard.numerics.precision import at_least_float32
 from regard.shapes import Bool, Float, Int, Tensor
 
 

@@ -12,7 +12,7 @@ from regard.attention.attend import Attention, Mask
 from regard.attention.checks import check_input, check_mask
 from regard.attention.hidden import by_position
 from regard.attention.scores import PreparedKeys
-from regard.linear import Linear, glorot_uniform
+from regard.numerics.linear import Linear, glorot_uniform
 from regard.shapes import Float, Tensor
 
 Rotate = Callable[[Tensor], Tensor]

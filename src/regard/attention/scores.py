@@ -22,7 +22,7 @@ from regard.attention.checks import batch_of, check_input, check_projected, chec
 from regard.attention.fused_additive import AdditiveKeys, additive_scores, prepare
 from regard.attention.hidden import by_position
 from regard.fast_path import is_cast, is_exactly
-from regard.linear import Linear, affine
+from regard.numerics.linear import Linear, affine
 from regard.shapes import Float, Tensor
 
 __all__ = [

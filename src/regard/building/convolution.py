@@ -16,16 +16,16 @@ from regard.config import (
     GatedConvolutionEncoderConfig,
 )
 from regard.config.checks import require_resolved
-from regard.config.convolution import GatedConvolutionConfig
+from regard.config.parts.convolution import GatedConvolutionConfig
 from regard.layers.embedder import Embedder
 from regard.layers.positions import Learned, Positions, Sinusoidal
 from regard.layers.weight_norm import NormalisedLinear
-from regard.models.dilated_convolution import (
+from regard.models.convolution.dilated_convolution import (
     DilatedBlock,
     DilatedConvolutionDecoder,
     DilatedConvolutionEncoder,
 )
-from regard.models.gated_convolution import (
+from regard.models.convolution.gated_convolution import (
     ConvolutionalAttention,
     GatedConvolution,
     GatedConvolutionDecoder,

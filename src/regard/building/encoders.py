@@ -31,14 +31,14 @@ from regard.layers.recurrent.fast_forward_stack import FastForwardStack
 from regard.layers.recurrent.residual_stack import EXPERTS_BIAS, ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.bag_of_words import EmbeddingEncoder
-from regard.models.image import (
+from regard.models.recurrent.encoder import RecurrentEncoder
+from regard.models.transformer import TransformerEncoder
+from regard.models.vision.backbone import Backbone
+from regard.models.vision.image import (
     ConvolutionalEncoder,
     FineTunedBackboneEncoder,
     FrozenBackboneEncoder,
 )
-from regard.models.recurrent.encoder import RecurrentEncoder
-from regard.models.transformer import TransformerEncoder
-from regard.models.vision_backbone import Backbone
 from regard.names import AttentionKind
 
 

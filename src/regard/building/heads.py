@@ -8,7 +8,6 @@ from regard.building.attention import build_attention
 from regard.config import AttentionHeadConfig, HeadConfig, LastHeadConfig, MeanHeadConfig
 from regard.config.checks import require_resolved
 from regard.errors import UserError
-from regard.linear import Linear
 from regard.models.heads import (
     AttentionPool,
     LastState,
@@ -17,6 +16,7 @@ from regard.models.heads import (
     MeanOfValues,
     PooledHead,
 )
+from regard.numerics.linear import Linear
 
 
 def build_head(config: HeadConfig, key_size: int, value_size: int, num_outputs: int) -> PooledHead:

@@ -25,14 +25,14 @@ from regard.config.checks import require_resolved
 from regard.config.models import embedding_size
 from regard.data.batch import PAD
 from regard.errors import UserError
-from regard.linear import Linear
 from regard.models.bag_of_words import ItemEncoder
 from regard.models.contracts import TrainedDecoder
 from regard.models.heads import HeadModel
 from regard.models.memory import BuildMemory, WithSummary, first_and_last, last_position, top_layer
 from regard.models.recurrent.decoders import RecurrentDecoder
 from regard.models.seq2seq import Seq2Seq
-from regard.models.vision_backbone import Backbone
+from regard.models.vision.backbone import Backbone
+from regard.numerics.linear import Linear
 
 
 def build_translation(

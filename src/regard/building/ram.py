@@ -10,8 +10,8 @@ from pathlib import Path
 from torch import nn
 
 from regard.errors import UserError
-from regard.linear import meta_device
-from regard.models.weights import TRAINED
+from regard.numerics.linear import meta_device
+from regard.storage.weights import TRAINED
 
 CGROUPS = Path("/sys/fs/cgroup")
 GIB = 1 << 30

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from regard.cli.options import parse
+from regard.cli.parsing.options import parse
 from regard.errors import UsageError
 
 MIN_RUNS = 2

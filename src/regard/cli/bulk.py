@@ -12,12 +12,12 @@ import tyro
 from regard.cli.output import warn
 from regard.cli.progress import PreparationView
 from regard.errors import UserError, install_command
-from regard.interruption import TerminatedError
+from regard.runtime.signals import TerminatedError
 
 if TYPE_CHECKING:
-    from regard.bulk.job import Job
-    from regard.bulk.parts import Items, Part
-    from regard.runs.progress import OnProgress
+    from regard.cluster.job import Job
+    from regard.inference.parts import Items, Part
+    from regard.runtime.progress import OnProgress
 
 LOCAL = "local"
 """Value of --cluster that starts Ray on this machine."""
@@ -83,8 +83,8 @@ def part_of(
     for the whole input."""
     if bulk.shard is None:
         return None
-    from regard.bulk.parts import Shard, check_divisible, count
-    from regard.data.files.formats import encoding_of_lines
+    from regard.data.recognition.formats import encoding_of_lines
+    from regard.inference.parts import Shard, check_divisible, count
 
     shard = Shard.parse(bulk.shard)
     if items is not None:
@@ -108,14 +108,14 @@ class ClusterRun:
 
     def of_lines(self, job: Job, file: str, encoding: str) -> dict[str, Any]:
         """Process a file of lines, and return the faults of all lines."""
-        from regard.bulk.parts import check_divisible, line_chunks
+        from regard.inference.parts import check_divisible, line_chunks
 
         check_divisible(Path(file), encoding)
         return self._run(job, lambda _: line_chunks(Path(file)))
 
     def of_items(self, job: Job, items: Items[Any], unit: int) -> dict[str, Any]:
         """Process items, of which `unit` are processed together, and return the faults of all."""
-        from regard.bulk.parts import item_chunks
+        from regard.inference.parts import item_chunks
 
         def plan(on_progress: OnProgress) -> list[Part]:
             number = 0
@@ -128,7 +128,7 @@ class ClusterRun:
 
     def _inputs(self) -> list[Any]:
         """Return facts by which a change of the inputs shows."""
-        from regard.bulk.settings import contents_of, states_of
+        from regard.cluster.settings import contents_of, states_of
 
         names = [str(name) for name in self.inputs if name is not None]
         return states_of(names) if self.are_many else contents_of(names)
@@ -137,14 +137,14 @@ class ClusterRun:
         bulk = self.options.bulk
         warn(_start_line(bulk.cluster))
         try:
-            from regard.bulk.ray_workers import RayWorkers
+            from regard.cluster.bulk_workers import RayWorkers
         except ImportError as error:
             raise UserError(
                 f"--cluster needs Ray Data, which is not installed: {install_command('ray[data]')}"
             ) from error
-        from regard.bulk.chunk_folder import ChunkFolder
-        from regard.bulk.parts import Part
-        from regard.bulk.settings import settings_of
+        from regard.cluster.chunk_folder import ChunkFolder
+        from regard.cluster.settings import settings_of
+        from regard.inference.parts import Part
 
         folder = ChunkFolder(self.outputs)
         with folder.locked(), PreparationView() as on_progress:

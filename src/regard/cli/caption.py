@@ -13,23 +13,23 @@ import tyro
 
 from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import check_different, chunks, opened, warn_of_cut
-from regard.cli.options import Device, check_task
 from regard.cli.output import warn
+from regard.cli.parsing.options import Device, check_task
+from regard.cli.parsing.searching import SearchFields, parse
+from regard.cli.parsing.typed import is_text
 from regard.cli.progress import OnFinished, counting_outputs
-from regard.cli.searching import SearchFields, parse
 from regard.cli.table_rows import check_lines_output
-from regard.cli.typed import is_text
 from regard.config import SearchConfig
 from regard.config.checks import BeamSize
-from regard.data.files.columns import IMAGE
+from regard.data.recognition.columns import IMAGE
 from regard.errors import UserError, listed
-from regard.files import shorten_name
-from regard.memory_policy import pause_collection
+from regard.runtime.memory_policy import pause_collection
+from regard.storage.files import shorten_name
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from regard.bulk.parts import Items, Part
+    from regard.inference.parts import Items, Part
     from regard.tasks.captioning.model import CaptionModel
 
 
@@ -103,7 +103,7 @@ class CaptionJob:
 
     def items(self) -> Items[str]:
         """Return the names of the images."""
-        from regard.bulk.parts import Items
+        from regard.inference.parts import Items
 
         return Items(lambda: iter(self.images))
 

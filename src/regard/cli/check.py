@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from regard.cli.options import parse
 from regard.cli.output import say
+from regard.cli.parsing.options import parse
 from regard.config import (
     CaptionDataConfig,
     ClassificationDataConfig,
@@ -20,8 +20,8 @@ from regard.config import (
 from regard.config.checks import Count, Length
 from regard.config.corpora import is_pattern
 from regard.errors import UserError
-from regard.files import check_input, exists
 from regard.names import FORMAT, DecimalMark, TargetKind, TaskName, TokenizerKind
+from regard.storage.files import check_input, exists
 
 if TYPE_CHECKING:
     from regard.data.examples import Corpus
@@ -119,7 +119,7 @@ def run(arguments: list[str]) -> int:
     if not isinstance(experiment.data, DataConfig):
         return _print_check(experiment) or stops
     _print_report(options, experiment.data, is_divided=several is not None)
-    from regard.runs.corpora import LARGE
+    from regard.corpora.sources import LARGE
 
     # Encoding as for training would take long.
     is_large = sum(path.stat().st_size for path in _files(experiment.data)) >= LARGE
@@ -152,7 +152,7 @@ def _several_files(options: Options) -> DataConfig | None:
 
 def _files(data: DataConfig) -> list[Path]:
     """Return the files of pairs, or of the sources and targets. UserError if a pattern has none."""
-    from regard.runs.corpora import matching_files
+    from regard.corpora.sources import matching_files
 
     pairs = chain.from_iterable(map(matching_files, data.corpora))
     return [path for path in chain.from_iterable(pairs) if path is not None]
@@ -162,7 +162,7 @@ def _experiment(options: Options, several: DataConfig | None) -> tuple[Experimen
     """Return the experiment that suits the data, and the choice of columns that the user has to
     make, if any. Print what is recognised, of several files in the first. No experiment for pairs
     that are not inspected: those of two files and of a pipe."""
-    from regard.cli.experiments import find_experiment, inspect_file
+    from regard.cli.parsing.experiments import find_experiment, inspect_file
 
     path = options.data
     if several is not None:
@@ -250,9 +250,9 @@ def _print_check(experiment: Experiment, *, counts: bool = True) -> int:
 def _print_report(options: Options, data: DataConfig, *, is_divided: bool) -> None:
     """Print the report on pairs of texts, by default with the tokenizers of the recipe. The pairs
     of divided data are in several files."""
+    from regard.corpora.table_settings import table_settings
     from regard.data.text.report import CheckSettings, check
     from regard.data.text.tokenizer import TokenizerSettings
-    from regard.runs.table_settings import table_settings
 
     settings = None if data.path is None and data.mix is None else table_settings(data)
     pairs = (
@@ -284,9 +284,9 @@ def _print_report(options: Options, data: DataConfig, *, is_divided: bool) -> No
 
 def _divided_pairs(data: DataConfig) -> Corpus:
     """Return the pairs of several files, as training reads them. UserError if they have no pair."""
+    from regard.corpora.sources import read_sources
+    from regard.data.text.pairs.streamed import PairFiles
     from regard.data.text.parallel import no_pairs
-    from regard.data.text.streamed import PairFiles
-    from regard.runs.corpora import read_sources
 
     source = read_sources(replace(data, dev_path=None, dev_target_path=None)).train
     corpus = source.read() if isinstance(source, PairFiles) else source

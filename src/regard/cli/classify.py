@@ -15,18 +15,18 @@ import tyro
 from regard.cli import show
 from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import LineInput, check_different, encoding_of, opened
-from regard.cli.options import Device, check_task, parse
+from regard.cli.parsing.options import Device, check_task, parse
 from regard.cli.prediction_faults import PredictionFaults
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.config import ClassificationDataConfig
 from regard.errors import UserError
-from regard.memory_policy import pause_collection
 from regard.runs.folder import RunFolder
+from regard.runtime.memory_policy import pause_collection
 
 if TYPE_CHECKING:
-    from regard.bulk.parts import Items, Part
     from regard.data.files.source_table import SourceTable
     from regard.data.files.tables import Row
+    from regard.inference.parts import Items, Part
     from regard.tasks.classification.model import ClassificationModel, Prediction
 
 LINES_AT_A_TIME = 512

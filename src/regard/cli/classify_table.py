@@ -17,10 +17,10 @@ from regard.data.files.source_table import AddedColumn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from regard.bulk.parts import Part
     from regard.cli.progress import OnFinished
     from regard.data.files.source_table import SourceTable
     from regard.data.files.tables import Row
+    from regard.inference.parts import Part
     from regard.tasks.classification.model import ClassificationModel, Prediction
 
 NAMES = ("prediction", "probability")

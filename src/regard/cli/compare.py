@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from regard.cli.options import parse
 from regard.cli.output import say, warn
+from regard.cli.parsing.options import parse
 from regard.cli.progress import PreparationView
 from regard.cli.tables import format_table
 from regard.config.checks import Count, CountOrZero

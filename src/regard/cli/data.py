@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from regard.cli.options import parse
+from regard.cli.parsing.options import parse
 from regard.config.checks import NumExamples, Seed
 from regard.errors import UserError
-from regard.files import make_folder, whole
 from regard.names import (
     Dataset,
     Download,
@@ -20,6 +19,7 @@ from regard.names import (
     GeneratedLabels,
     GeneratedPairs,
 )
+from regard.storage.files import make_folder, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,13 +14,13 @@ import tyro
 
 from regard import recipes
 from regard.cli import show
-from regard.cli.options import parse
 from regard.cli.output import say
+from regard.cli.parsing.options import parse
 from regard.cli.train import training_views
 from regard.config import Experiment, resolve
 from regard.errors import UserError
-from regard.interruption import INTERRUPTED, TERMINATED
 from regard.runs.folder import RunFolder
+from regard.runtime.signals import INTERRUPTED, TERMINATED
 
 EXAMPLES = (
     "four hundred twenty-three",

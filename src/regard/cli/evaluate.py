@@ -12,16 +12,16 @@ import tyro
 
 from regard.cli import show
 from regard.cli.lines import MOSTLY
-from regard.cli.options import Device, Runs
 from regard.cli.output import say, warn
+from regard.cli.parsing.options import Device, Runs
+from regard.cli.parsing.searching import SearchFields, parse
 from regard.cli.progress import PreparationView
-from regard.cli.searching import SearchFields, parse
 from regard.config import Data, SearchConfig
 from regard.config.checks import CountOrZero
 from regard.errors import UserError, counted
-from regard.memory_policy import pause_collection
 from regard.names import FILE_OPTIONS
-from regard.record import digest_of_file
+from regard.runtime.memory_policy import pause_collection
+from regard.storage.record import digest_of_file
 
 if TYPE_CHECKING:
     from regard.data.examples import Pair

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import tyro
 
-from regard.cli.options import parse
 from regard.cli.output import say
+from regard.cli.parsing.options import parse
 from regard.names import Engine
 
 

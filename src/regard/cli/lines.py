@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from regard.cli.output import warn
 from regard.errors import UserError, counted
-from regard.files import check_input, exists, resolved, shorten_name, whole
+from regard.storage.files import check_input, exists, resolved, shorten_name, whole
 
 if TYPE_CHECKING:
-    from regard.bulk.parts import Part
     from regard.data.files.lines import LineProblem
     from regard.data.files.streams import LineStream
+    from regard.inference.parts import Part
 
 Item = TypeVar("Item")
 
@@ -108,7 +108,7 @@ class LineInput:
         encoding = encoding_of(name, encoding)
         if part is None:
             return cls(read_lines(name, report, encoding))
-        from regard.bulk.byte_range import open_range
+        from regard.inference.byte_range import open_range
 
         content = files.enter_context(open_range(name, part.begin, part.end))
         return cls(read_lines(content, report, encoding, part.first_line))
@@ -145,7 +145,7 @@ def naming_lines(lines: Sequence[int]) -> Iterator[None]:
 
 def encoding_of(name: str, encoding: str | None) -> str:
     """Return this encoding, or recognise that of a file, with a warning if it is not certain."""
-    from regard.data.files.formats import encoding_of_lines
+    from regard.data.recognition.formats import encoding_of_lines
 
     form = encoding_of_lines(Path(name), encoding)
     if not form.is_certain:

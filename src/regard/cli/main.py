@@ -8,13 +8,13 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from regard import instruction_set, interruption, torchrun
 from regard.cli.output import drop_output, warn, with_own_options
-from regard.cli.typed import is_text
+from regard.cli.parsing.typed import is_text
 from regard.config.checks import format_value
 from regard.errors import ConnectionLostError, UsageError, UserError, is_out_of_memory
-from regard.files import shorten_name
-from regard.memory_policy import keep_freed_memory
+from regard.runtime import instruction_set, signals, torchrun
+from regard.runtime.memory_policy import keep_freed_memory
+from regard.storage.files import shorten_name
 from regard.version import VERSION
 
 COMMANDS = {
@@ -54,17 +54,17 @@ def main() -> None:
         # The reducer of gradients warns of its search for weights without a gradient, which is
         # needed, and of nothing else that a user can change.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    interruption.handle("regard", connects=torchrun.is_used())
+    signals.handle("regard", connects=torchrun.is_used())
     keep_freed_memory()
     try:
         torchrun.end_with_launcher()
         status = run(sys.argv[1:])
     except KeyboardInterrupt:  # while an error was being printed
-        status = interruption.INTERRUPTED
-    except interruption.TerminatedError:
-        status = interruption.TERMINATED
+        status = signals.INTERRUPTED
+    except signals.TerminatedError:
+        status = signals.TERMINATED
     finally:
-        interruption.ignore()
+        signals.ignore()
     if torchrun.is_used():
         # A thread of torch.distributed sometimes aborts a process whose interpreter ends, and
         # torchrun would take the finished training for a failed one.
@@ -121,10 +121,10 @@ def run(arguments: list[str]) -> int:
         return 1
     except KeyboardInterrupt as error:
         print(f"regard {name}{place}: interrupted{_notes(error)}", file=sys.stderr)
-        return interruption.INTERRUPTED
-    except interruption.TerminatedError as error:
+        return signals.INTERRUPTED
+    except signals.TerminatedError as error:
         print(f"regard {name}{place}: terminated{_notes(error)}", file=sys.stderr)
-        return interruption.TERMINATED
+        return signals.TERMINATED
 
 
 def _notes(error: BaseException) -> str:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import tyro
 
 from regard.cli import show
-from regard.cli.options import Device, Runs, parse
 from regard.cli.output import warn
-from regard.cli.typed import is_text
+from regard.cli.parsing.options import Device, Runs, parse
+from regard.cli.parsing.typed import is_text
 from regard.config.checks import Range
 from regard.errors import UserError
-from regard.memory_policy import pause_collection
 from regard.names import AttentionKind, Figure, OverlayScale
+from regard.runtime.memory_policy import pause_collection
 from regard.viewing.figure import PLAIN, SUFFIXES, Style
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from regard import recipes
-from regard.cli.options import parse
+from regard.cli.parsing.options import parse
 from regard.config import DataConfig, resolve
 from regard.recipes.published import (
     PUBLISHED,
@@ -22,7 +22,7 @@ from regard.recipes.published import (
 
 if TYPE_CHECKING:
     from regard.config import Experiment, TrainingConfig
-    from regard.tasks.cost import Cost
+    from regard.tasks.training.cost import Cost
 
 EXPLAINED = f"""\
 FLOPs are those of training, estimated without data: a token costs six FLOPs for each weight that it

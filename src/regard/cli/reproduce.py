@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from regard import torchrun
-from regard.cli.options import parse
 from regard.cli.output import say, warn
+from regard.cli.parsing.options import parse
 from regard.cli.train import training_views
 from regard.config.unused import unused_fields
 from regard.errors import UserError
+from regard.runtime import torchrun
 
 if TYPE_CHECKING:
     from regard.pipeline.reproduce import Recorded, Reproduction

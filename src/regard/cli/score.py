@@ -14,8 +14,8 @@ import tyro
 
 from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import check_different, chunks, naming_lines, opened, warn_of_refused
-from regard.cli.options import Device, Runs, parse
 from regard.cli.output import warn
+from regard.cli.parsing.options import Device, Runs, parse
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.source_faults import FormFaults
 from regard.cli.table_rows import check_lines_output
@@ -23,14 +23,14 @@ from regard.config import DataConfig
 from regard.config.search import Mebibytes
 from regard.data.examples import Pair
 from regard.data.files.lines import LeftOut, LineProblem
-from regard.files import resolved
-from regard.memory_policy import pause_collection
 from regard.runs.ensemble import all_members, members_of
 from regard.runs.folder import RunFolder
+from regard.runtime.memory_policy import pause_collection
+from regard.storage.files import resolved
 
 if TYPE_CHECKING:
-    from regard.bulk.parts import Items, Part
     from regard.data.files.tables import TableSettings
+    from regard.inference.parts import Items, Part
     from regard.tasks.source_form import SourceForm
     from regard.tasks.translation.model import TranslationModel
 
@@ -110,8 +110,8 @@ class ScoreJob:
 
     def items(self) -> Items[Pair | LineProblem]:
         """Return the lines of the files, each as a pair or a problem."""
-        from regard.bulk.parts import Items
         from regard.data.text.parallel import each_line
+        from regard.inference.parts import Items
 
         options, settings = self.options, self._settings()
         return Items(lambda: each_line(options.pairs, options.target_path, settings))

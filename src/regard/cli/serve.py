@@ -11,11 +11,11 @@ from typing import Annotated
 
 import tyro
 
-from regard.cli.options import Device, parse
 from regard.cli.output import say, warn
+from regard.cli.parsing.options import Device, parse
 from regard.config.checks import BeamSize, Range
 from regard.errors import UserError, install_command
-from regard.memory_policy import (
+from regard.runtime.memory_policy import (
     exempt_present_objects,
     limit_cached_products,
     pause_collection,

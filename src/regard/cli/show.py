@@ -16,7 +16,7 @@ from rich.text import Text
 from regard.characters import with_escapes
 from regard.cli.output import warn
 from regard.errors import UserError
-from regard.files import shorten_name
+from regard.storage.files import shorten_name
 from regard.viewing import figure, labels
 
 if TYPE_CHECKING:

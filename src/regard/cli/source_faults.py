@@ -14,7 +14,7 @@ from regard.cli.output import warn
 from regard.cli.table_rows import RowFaults
 from regard.data.files.lines import LineProblem, numbers_of
 from regard.errors import counted, listed
-from regard.files import shorten_name
+from regard.storage.files import shorten_name
 
 if TYPE_CHECKING:
     from regard.data.files.source_table import SourceTable

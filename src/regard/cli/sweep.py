@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from regard import recipes
 from regard.cli import train
-from regard.cli.experiments import data_after_recipe
 from regard.cli.output import say, warn
+from regard.cli.parsing.experiments import data_after_recipe
 from regard.cli.progress import PreparationView
 from regard.cli.tables import format_table
 from regard.config import Data, Experiment, resolve
+from regard.corpora.table_settings import run_name
 from regard.errors import UsageError, UserError, counted, install_command
-from regard.interruption import TerminatedError
-from regard.runs.table_settings import run_name
+from regard.runtime.signals import TerminatedError
 
 if TYPE_CHECKING:
     from regard.studies.sweep import Job, JobResult, Workers
@@ -152,7 +152,7 @@ def _workers(options: Options, num_jobs: int) -> tuple[Workers, str]:
         number = min(options.workers or max(1, cores // options.threads), num_jobs)
         return LocalWorkers(number, options.threads), f"{number} at a time"
     try:
-        from regard.studies.ray_workers import RayWorkers
+        from regard.cluster.sweep_workers import RayWorkers
     except ImportError as error:
         raise UserError(
             f"--address needs Ray Tune, which is not installed: {install_command('ray[tune]')}"

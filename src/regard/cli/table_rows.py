@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
 
 from regard.cli.lines import opened
 from regard.cli.output import warn
+from regard.corpora.table_settings import columns, settings_for
 from regard.data.files.lines import numbers_of
 from regard.data.files.named_rows import SUFFIXES
 from regard.data.files.tables import SEPARATORS, TableSettings, suffix_of
 from regard.errors import UserError
-from regard.files import whole
 from regard.names import FORMAT
-from regard.runs.table_settings import columns, settings_for
+from regard.storage.files import whole
 
 if TYPE_CHECKING:
-    from regard.bulk.parts import Items, Part
     from regard.config import Data
     from regard.data.files.source_table import AddedColumn, SourceTable
     from regard.data.files.tables import Row
+    from regard.inference.parts import Items, Part
 
 ROWS_AT_A_TIME = 512
 PARQUET = ".parquet"
@@ -91,7 +91,7 @@ def check_table_output(path: Path | None) -> None:
 
 def table_items(table: SourceTable) -> Items[Row]:
     """Return the rows of a table below the header."""
-    from regard.bulk.parts import Items
+    from regard.inference.parts import Items
 
     return Items(table.rows)
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import tyro
 
-from regard import torchrun
-from regard.cli.experiments import (
+from regard.cli.output import say
+from regard.cli.parsing.experiments import (
     choose_experiment,
     data_after_recipe,
     expand_shortcuts,
@@ -24,21 +24,21 @@ from regard.cli.experiments import (
     option_values,
     remove_option,
 )
-from regard.cli.options import check, one_line, with_switch_values
-from regard.cli.output import say
+from regard.cli.parsing.options import check, one_line, with_switch_values
+from regard.cli.parsing.train_help import full_help, short_help
 from regard.cli.progress import PreparationView, TrainingView
-from regard.cli.train_help import full_help, short_help
 from regard.config import Experiment, ModelConfig, TrainingConfig, resolve
 from regard.config.checks import Count, CountOrZero
 from regard.config.corpora import have_equal_weights
 from regard.config.models import has_attention, inheriting
 from regard.config.unused import unused_fields
+from regard.corpora.table_settings import run_name
 from regard.errors import UsageError, UserError
-from regard.files import shorten_name
-from regard.interruption import INTERRUPTED, TERMINATED
 from regard.runs.folder import RunFolder
 from regard.runs.resume import COMMAND
-from regard.runs.table_settings import run_name
+from regard.runtime import torchrun
+from regard.runtime.signals import INTERRUPTED, TERMINATED
+from regard.storage.files import shorten_name
 
 if TYPE_CHECKING:
     from regard.pipeline.plan import Plan

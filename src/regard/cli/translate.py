@@ -14,22 +14,22 @@ import tyro
 
 from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import LineInput, check_different, encoding_of, naming_lines
-from regard.cli.options import Device, Runs, check_task
+from regard.cli.parsing.options import Device, Runs, check_task
+from regard.cli.parsing.searching import SearchFields, parse
 from regard.cli.progress import OnFinished, counting_outputs
-from regard.cli.searching import SearchFields, parse
 from regard.cli.translation_faults import TranslationFaults
 from regard.config import DataConfig, SearchConfig
 from regard.config.checks import BeamSize
 from regard.errors import UserError
-from regard.memory_policy import pause_collection
 from regard.names import TextUnit
 from regard.runs.ensemble import all_members
 from regard.runs.folder import RunFolder
+from regard.runtime.memory_policy import pause_collection
 
 if TYPE_CHECKING:
-    from regard.bulk.parts import Items, Part
     from regard.data.files.source_table import SourceTable
     from regard.data.files.tables import Row
+    from regard.inference.parts import Items, Part
     from regard.tasks.exceptions import Exceptions
     from regard.tasks.translation.model import TranslationModel
 

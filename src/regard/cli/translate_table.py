@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cli.table_rows import OPTIONS, PARQUET, TableOptions, settings_of
-from regard.data.files import formats
-from regard.data.files.header import SOURCE_NAMES, TEXT_NAMES
 from regard.data.files.source_table import SourceTable, is_table
 from regard.data.files.tables import SEPARATORS, TableSettings, find_column, suffix_of
+from regard.data.recognition import formats
+from regard.data.recognition.header import SOURCE_NAMES, TEXT_NAMES
 
 if TYPE_CHECKING:
     from regard.config import DataConfig

@@ -14,10 +14,10 @@ from regard.data.text.subword_marks import joined, marks_in
 from regard.names import LinkUnit, TextUnit
 
 if TYPE_CHECKING:
-    from regard.bulk.parts import Part
     from regard.cli.translate import Options
     from regard.data.files.source_table import SourceTable
     from regard.data.files.tables import Row
+    from regard.inference.parts import Part
     from regard.tasks.generation import GeneratedText
     from regard.tasks.translation.model import TranslationModel
 

@@ -5,9 +5,6 @@ A recipe is a YAML file of these fields; the command line overrides any of them.
 plain arguments.
 """
 
-from regard.config import convolution, decoders, encoders, heads, transformer
-from regard.config.attention import AttentionConfig, DecoderAttentionConfig
-from regard.config.convolution import *  # noqa: F403 (the names in convolution.__all__)
 from regard.config.data import (
     DATA_SECTIONS,
     CaptionDataConfig,
@@ -15,11 +12,7 @@ from regard.config.data import (
     Data,
     DataConfig,
 )
-from regard.config.decoders import *  # noqa: F403 (the names in decoders.__all__)
-from regard.config.encoders import *  # noqa: F403 (the names in encoders.__all__)
 from regard.config.experiment import Experiment, resolve
-from regard.config.experts import ExpertsConfig
-from regard.config.heads import *  # noqa: F403 (the names in heads.__all__)
 from regard.config.models import (
     KINDS,
     MODELS,
@@ -31,9 +24,16 @@ from regard.config.models import (
     TranslationModelConfig,
     longest_sequence,
 )
+from regard.config.parts import convolution, decoders, encoders, heads, transformer
+from regard.config.parts.attention import AttentionConfig, DecoderAttentionConfig
+from regard.config.parts.convolution import *  # noqa: F403 (the names in convolution.__all__)
+from regard.config.parts.decoders import *  # noqa: F403 (the names in decoders.__all__)
+from regard.config.parts.encoders import *  # noqa: F403 (the names in encoders.__all__)
+from regard.config.parts.experts import ExpertsConfig
+from regard.config.parts.heads import *  # noqa: F403 (the names in heads.__all__)
+from regard.config.parts.transformer import *  # noqa: F403 (the names in transformer.__all__)
 from regard.config.search import SearchConfig
 from regard.config.training import TrainingConfig
-from regard.config.transformer import *  # noqa: F403 (the names in transformer.__all__)
 
 __all__ = [
     "DATA_SECTIONS",

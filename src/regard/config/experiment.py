@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from regard.config.checks import check_fields
 from regard.config.data import CaptionDataConfig, ClassificationDataConfig, Data, DataConfig
-from regard.config.encoders import BagOfWordsEncoderConfig, ConvolutionalEncoderConfig
 from regard.config.models import (
     MODELS,
     CaptionModelConfig,
@@ -14,6 +13,7 @@ from regard.config.models import (
     ModelConfig,
     TranslationModelConfig,
 )
+from regard.config.parts.encoders import BagOfWordsEncoderConfig, ConvolutionalEncoderConfig
 from regard.config.search import SearchConfig
 from regard.config.training import TrainingConfig
 from regard.errors import UserError

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 from regard.config.checks import Dropout, Size, check_fields
-from regard.config.decoders import DecoderConfig, RecurrentDecoderConfig
-from regard.config.encoders import (
+from regard.config.parts.decoders import DecoderConfig, RecurrentDecoderConfig
+from regard.config.parts.encoders import (
     BackboneEncoderConfig,
     ConvolutionalEncoderConfig,
     ImageEncoderConfig,
     RecurrentEncoderConfig,
     TextEncoderConfig,
 )
-from regard.config.heads import AttentionHeadConfig, HeadConfig
+from regard.config.parts.heads import AttentionHeadConfig, HeadConfig
 from regard.errors import UserError
 from regard.names import CopyKind, SizedScoreName, TiedWeights
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.data.length_groups import Arrangement, HeldGroups, LengthGroups
 from regard.errors import UserError
-from regard.linear import round_rows_down
+from regard.numerics.linear import round_rows_down
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ from regard.layers.dropout import Dropout
 from regard.layers.feed_forward import ACTIVATIONS, PositionWiseOutput
 from regard.layers.masks import check_real
 from regard.layers.routing import Balance, Routing
-from regard.linear import working_type
 from regard.names import Activation
-from regard.precise import at_least_float32
+from regard.numerics.linear import working_type
+from regard.numerics.precision import at_least_float32
 from regard.shapes import Bool, Float, Int, Tensor
 
 SMALLEST_NOISE = 0.01

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from regard.layers.dropout import Dropout
 from regard.layers.routing import Routing
-from regard.linear import Linear, glorot_uniform
 from regard.names import Activation
+from regard.numerics.linear import Linear, glorot_uniform
 from regard.shapes import Bool, Float, Tensor
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {

@@ -9,7 +9,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from regard.fast_path import is_exactly, needs_formula
-from regard.joined_gradients import JoinedParameters, joined_parameters
+from regard.numerics.joined_gradients import JoinedParameters, joined_parameters
 from regard.shapes import Float, Int, Tensor
 
 

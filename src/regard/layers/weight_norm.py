@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from regard.linear import Linear, affine
+from regard.numerics.linear import Linear, affine
 from regard.shapes import Float, Tensor
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.metrics.text import References, exact_match
-from regard.runs.progress import OnProgress
+from regard.runtime.progress import OnProgress
 from regard.shapes import Float, Int
 
 Value = str | int | float

@@ -25,7 +25,7 @@ from regard.models.contracts import (
     State,
 )
 from regard.models.seq2seq import Seq2Seq
-from regard.precise import log_of_mean
+from regard.numerics.precision import log_of_mean
 from regard.shapes import Float, Int, Tensor
 
 

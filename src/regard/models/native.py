@@ -11,9 +11,9 @@ from torch import nn
 
 from regard import kernels
 from regard.fast_path import is_cast, is_exactly
-from regard.linear import Foldable, Linear, panels_of
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory, TrainedDecoder
 from regard.names import AttentionKind
+from regard.numerics.linear import Foldable, Linear, panels_of
 from regard.panels import PackedLayer, PackedMatrix, PanelsStructure, check_array
 from regard.shapes import Float, Int, Tensor
 from regard.snapshot import Snapshot

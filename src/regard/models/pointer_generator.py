@@ -27,7 +27,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.data.special_tokens import UNKNOWN
-from regard.linear import Linear
 from regard.models.contracts import (
     AttentionBlock,
     Copying,
@@ -36,7 +35,8 @@ from regard.models.contracts import (
     State,
     TrainedDecoder,
 )
-from regard.precise import at_least_float32, precise_type
+from regard.numerics.linear import Linear
+from regard.numerics.precision import at_least_float32, precise_type
 from regard.shapes import Float, Int, Tensor
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from regard import recipes
 from regard.config import Experiment
 from regard.errors import UserError
-from regard.files import make_folder
-from regard.models.weights import digest_of_weights, mean_weights, write_tensors
 from regard.runs.ensemble import warn_of_other_data
 from regard.runs.folder import RunFolder
+from regard.storage.files import make_folder
+from regard.storage.weights import digest_of_weights, mean_weights, write_tensors
 from regard.tasks.translation.loaded import TranslationRun
 
 log = logging.getLogger(__name__)

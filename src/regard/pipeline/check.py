@@ -11,13 +11,13 @@ from statistics import mean, median
 from regard.characters import with_escapes
 from regard.config import ClassificationDataConfig, Data, Experiment, resolve
 from regard.config.data import names_files
+from regard.corpora import splits
 from regard.data.examples import Pair
 from regard.errors import listed
-from regard.runs import splits
-from regard.runs.progress import OnProgress
+from regard.runtime.progress import OnProgress
 from regard.tasks.all_tasks import task_of
-from regard.tasks.checks import Finding, check_findings
-from regard.tasks.setup import TrainingSetup
+from regard.tasks.training.checks import Finding, check_findings
+from regard.tasks.training.setup import TrainingSetup
 
 SHOWN = 20
 """Number of labels whose counts are shown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regard.config import Experiment, resolve
 from regard.tasks.all_tasks import task_of
-from regard.tasks.cost import Cost
+from regard.tasks.training.cost import Cost
 
 
 def cost_of(experiment: Experiment) -> Cost:

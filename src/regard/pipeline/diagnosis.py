@@ -12,8 +12,8 @@ from regard.config import Experiment, TrainingConfig
 from regard.data.text.parallel import read_pairs
 from regard.metrics.classification import accuracy, macro_f1
 from regard.runs.folder import RunFolder
-from regard.tasks.checks import MIN_DEV, least_updates
 from regard.tasks.evaluation import EvaluationOptions, is_informative
+from regard.tasks.training.checks import MIN_DEV, least_updates
 from regard.training.log import EndLine
 from regard.training.state import DECIMALS
 from regard.viewing.curve import read_log

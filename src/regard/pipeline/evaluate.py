@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import Data, DataConfig
+from regard.corpora.sources import matching_files
 from regard.data.examples import Corpus, Pair
-from regard.device import device_named
 from regard.errors import UserError
-from regard.files import UnwritableError, locked
 from regard.pipeline.load import Model
-from regard.runs.corpora import matching_files
 from regard.runs.environment import Environment
 from regard.runs.folder import RunFolder
-from regard.runs.progress import OnProgress
 from regard.runs.results import key_of, saved_evaluations
+from regard.runtime.device import device_named
+from regard.runtime.progress import OnProgress
+from regard.storage.files import UnwritableError, locked
 from regard.tasks.all_tasks import task_of
 from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.evaluation import Evaluation, EvaluationOptions

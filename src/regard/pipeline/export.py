@@ -15,9 +15,9 @@ from regard.config import SearchConfig
 from regard.data.batch import END, PAD, START
 from regard.data.special_tokens import SPECIAL
 from regard.errors import UserError, install_command
-from regard.files import UnwritableError, make_folder
 from regard.names import Engine
 from regard.runs.ensemble import check_single
+from regard.storage.files import UnwritableError, make_folder
 from regard.tasks.translation.model import BEYOND_RATIO, DEFAULT_RATIO, TranslationModel
 
 WRITERS = {"onnx": "onnx_recurrent", "ctranslate2": "ctranslate2_transformer"}

@@ -16,23 +16,7 @@ from typing import Any, cast, get_args
 from regard import recipes
 from regard.characters import with_escapes
 from regard.config import Data, Experiment
-from regard.data.files.columns import TableFacts
-from regard.data.files.inspection import can_inspect, inspect
-from regard.data.files.objects import NAME as NAME_OF_DATA
-from regard.data.files.objects import Table, table_of
-from regard.data.files.roles import Roles, assign_roles
-from regard.data.files.samples import sample_of
-from regard.data.files.tables import TableSettings, column_number
-from regard.errors import UserError
-from regard.files import check_name
-from regard.names import DecimalMark, TargetKind, TaskName
-from regard.pipeline import train as training
-from regard.pipeline.diagnosis import diagnose_run
-from regard.pipeline.load import Model, load
-from regard.pipeline.notebook_progress import NotebookProgress
-from regard.pipeline.plan import Plan
-from regard.runs.folder import RunFolder
-from regard.runs.table_settings import (
+from regard.corpora.table_settings import (
     check_choice,
     experiment_of_recipe,
     experiment_on_file,
@@ -42,6 +26,22 @@ from regard.runs.table_settings import (
     with_fields,
     with_path,
 )
+from regard.data.files.objects import NAME as NAME_OF_DATA
+from regard.data.files.objects import Table, table_of
+from regard.data.files.samples import sample_of
+from regard.data.files.tables import TableSettings, column_number
+from regard.data.recognition.columns import TableFacts
+from regard.data.recognition.inspection import can_inspect, inspect
+from regard.data.recognition.roles import Roles, assign_roles
+from regard.errors import UserError
+from regard.names import DecimalMark, TargetKind, TaskName
+from regard.pipeline import train as training
+from regard.pipeline.diagnosis import diagnose_run
+from regard.pipeline.load import Model, load
+from regard.pipeline.notebook_progress import NotebookProgress
+from regard.pipeline.plan import Plan
+from regard.runs.folder import RunFolder
+from regard.storage.files import check_name
 from regard.tasks.arguments import check_path
 from regard.training.log import Reporter
 from regard.viewing.notebook import is_notebook

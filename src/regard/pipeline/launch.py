@@ -12,10 +12,10 @@ from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from regard import torchrun
 from regard.errors import ConnectionLostError, UserError
-from regard.interruption import INTERRUPTED, TERMINATED
 from regard.runs.folder import RunFolder
+from regard.runtime import torchrun
+from regard.runtime.signals import INTERRUPTED, TERMINATED
 from regard.training.checkpoint import Checkpoints
 
 

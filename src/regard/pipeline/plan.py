@@ -8,20 +8,20 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from regard import processes
 from regard.building.ram import GIB, free_ram, ram_limit
 from regard.config import Experiment
 from regard.config.data import names_files
 from regard.config.unused import Unused, unused_fields
+from regard.corpora.splits import Split
 from regard.names import Precision
 from regard.runs.folder import RunFolder
-from regard.runs.splits import Split
-from regard.tasks.checks import Finding, length_findings
-from regard.tasks.cost import num_parameters
-from regard.tasks.initialisation import Initialisation
-from regard.tasks.setup import TrainingSetup
+from regard.runtime import processes
+from regard.tasks.training.checks import Finding, length_findings
+from regard.tasks.training.cost import num_parameters
+from regard.tasks.training.initialisation import Initialisation
+from regard.tasks.training.setup import TrainingSetup
+from regard.training.parallel.replicas import share_of
 from regard.training.peak_memory import peak_of_update
-from regard.training.replicas import share_of
 from regard.training.settings import Batches, Period
 
 MAX_SHARE = 2

@@ -13,15 +13,15 @@ from typing import Any
 import torch
 
 from regard.config import Experiment
-from regard.device import device_named
 from regard.errors import UserError
-from regard.files import resolved
-from regard.models.weights import read_weights
 from regard.pipeline.plan import Plan
 from regard.pipeline.train import train
 from regard.runs.environment import Environment, changed_data, data_files, read_sessions
 from regard.runs.folder import RunFolder
-from regard.runs.progress import OnProgress
+from regard.runtime.device import device_named
+from regard.runtime.progress import OnProgress
+from regard.storage.files import resolved
+from regard.storage.weights import read_weights
 from regard.training.log import Reporter
 
 CLOCK = ("seconds", "tokens_per_second")

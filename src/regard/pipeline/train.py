@@ -10,21 +10,18 @@ from pathlib import Path
 
 import torch
 
-from regard import processes, recipes
+from regard import recipes
 from regard.config import CaptionDataConfig, Data, Experiment, TrainingConfig, resolve
+from regard.corpora import splits
+from regard.corpora.splits import Split
 from regard.data.files.objects import Table
-from regard.device import cpu_by_default, device_named, float32_by_default
 from regard.errors import UserError
-from regard.files import RECORD, check_writable
-from regard.linear import has_fast_bfloat16, warn_of_slow_bfloat16
 from regard.names import Precision
+from regard.numerics.linear import has_fast_bfloat16, warn_of_slow_bfloat16
 from regard.pipeline.check import held_out_problem
 from regard.pipeline.plan import Plan, reasons_to_stop
-from regard.record import Record
-from regard.runs import splits
 from regard.runs.environment import Environment, add_session, data_files
 from regard.runs.folder import RunFolder, as_lines, may_change
-from regard.runs.progress import OnProgress
 from regard.runs.resume import (
     alternative,
     check_dev,
@@ -32,18 +29,22 @@ from regard.runs.resume import (
     check_unused,
     training_alone,
 )
-from regard.runs.splits import Split
+from regard.runtime import processes
+from regard.runtime.device import cpu_by_default, device_named, float32_by_default
+from regard.runtime.progress import OnProgress
+from regard.storage.files import RECORD, check_writable
+from regard.storage.record import Record
 from regard.tasks.all_tasks import task_of
-from regard.tasks.checks import check_findings
-from regard.tasks.setup import TrainingSetup
-from regard.tasks.teachers import describe_change
+from regard.tasks.training.checks import check_findings
+from regard.tasks.training.setup import TrainingSetup
+from regard.tasks.training.teachers import describe_change
 from regard.training.checkpoint import ChangedSettingError, Checkpoints, fingerprint_of
 from regard.training.failed_batch import batches_of, write_batches
 from regard.training.freezing import keep_fixed
 from regard.training.log import EndLine, Reporter
 from regard.training.loop import check
 from regard.training.loop import train as run_loop
-from regard.training.objective import Objective
+from regard.training.objectives.objective import Objective
 from regard.training.optimiser import Optimiser
 from regard.training.recorder import NotFiniteError
 from regard.training.schedule import (
@@ -74,7 +75,7 @@ def train(
     takes the plan and returns a reporter of the training. `on_progress` reports the progress of the
     preparation.
 
-    With several processes (`regard.processes`), all of them call this function with equal
+    With several processes (`regard.runtime.processes`), all of them call this function with equal
     arguments, and the folder is on a file system that all of them reach. The first process alone
     writes to it and calls `begin`.
 

@@ -29,10 +29,10 @@ from regard.config import (
 from regard.config.checks import alternatives, field_types, format_value, parse_value
 from regard.config.corpora import is_pattern, with_paths
 from regard.errors import UserError
-from regard.files import check_input, exists, shorten_name
 from regard.names import TASK_RECIPES
 from regard.recipes.upgrade import FORMAT, RENAMED, upgrade
 from regard.recipes.yaml_file import LOADER, RecipeFile, read_recipe_file
+from regard.storage.files import check_input, exists, shorten_name
 
 FOLDER = Path(__file__).parent
 GROUPS = {

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from regard.errors import UserError
-from regard.files import whole
 from regard.runs.sweep_record import SweepRecord
+from regard.storage.files import whole
 
 log = logging.getLogger(__name__)
 

@@ -25,14 +25,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard import instruction_set, processes
 from regard.config import Data, DataConfig
+from regard.corpora.cache import cache_folder
+from regard.corpora.file_digests import digests_of
+from regard.corpora.sources import LARGE, matching_files
 from regard.errors import UserError
-from regard.record import digest_of_file
-from regard.runs.cache import cache_folder
-from regard.runs.corpora import LARGE, matching_files
-from regard.runs.file_digests import digests_of
 from regard.runs.folder import RunFolder
+from regard.runtime import instruction_set, processes
+from regard.storage.record import digest_of_file
 from regard.version import VERSION
 
 SECONDS = 10

@@ -13,11 +13,11 @@ from regard import recipes
 from regard.config import Experiment
 from regard.data.examples import Pair
 from regard.errors import UserError
-from regard.files import LOG, MODEL, RECORD, STATE, exists, whole
 from regard.recipes.upgrade import format_of, upgrade_tensor_name
 from regard.recipes.yaml_file import read_recipe_file
-from regard.record import REMEDY, Record, digest_of_file
 from regard.runs.ensemble import check_single
+from regard.storage.files import LOG, MODEL, RECORD, STATE, exists, whole
+from regard.storage.record import REMEDY, Record, digest_of_file
 
 MAY_CHANGE = (
     "name",

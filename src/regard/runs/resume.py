@@ -13,11 +13,11 @@ from regard.config import Experiment
 from regard.config.corpora import have_equal_weights
 from regard.data.examples import Pair
 from regard.errors import UserError
-from regard.files import locked_or_refused, make_folder
 from regard.recipes.upgrade import FORMAT
-from regard.record import digest_of_file
 from regard.runs.ensemble import is_ensemble
 from regard.runs.folder import RunFolder, as_lines, may_change
+from regard.storage.files import locked_or_refused, make_folder
+from regard.storage.record import digest_of_file
 
 COMMAND = "regard train ..."
 """Command of a training in a message, in place of the user's own command."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from regard.errors import UserError
-from regard.files import whole
+from regard.storage.files import whole
 
 SWEEP = "sweep.json"
 """Name of the record in the folder of a sweep. The folder of an ensemble has it too."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 
 from regard.models.contracts import AttentionBlock
-from regard.precise import precise_type
+from regard.numerics.precision import precise_type
 from regard.search.hypothesis import HypothesisAttention
 from regard.shapes import Float, Int, Tensor
 

@@ -17,6 +17,7 @@ from typing import overload
 import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
+from regard.runtime.wanted import check_wanted
 from regard.search.attention import Blocks
 from regard.search.backpointers import (
     DONE,
@@ -31,7 +32,6 @@ from regard.search.limits import Limits, Rules, count_active, rows_to_keep
 from regard.search.penalties import Average, LengthPenalty, SourceCoverage
 from regard.search.restrictions import TokenHistory
 from regard.shapes import Bool, Float, Int, Tensor
-from regard.wanted import check_wanted
 
 
 @dataclass(frozen=True)

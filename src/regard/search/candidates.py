@@ -19,7 +19,7 @@ import torch
 from torch.nn import functional as F
 
 from regard import kernels
-from regard.precise import precise_type
+from regard.numerics.precision import precise_type
 from regard.search.restrictions import TokenHistory
 from regard.search.topk import stable_topk_of_sums
 from regard.shapes import Bool, Float, Int, Tensor

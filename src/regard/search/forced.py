@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.models.contracts import AttentionBlock, Decoder, Memory
-from regard.precise import precise_type
+from regard.numerics.precision import precise_type
 from regard.search.topk import stable_topk
 from regard.shapes import Bool, Float, Int, Tensor
 

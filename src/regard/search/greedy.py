@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 
 from regard.models.contracts import Decoder, Memory
+from regard.runtime.wanted import check_wanted
 from regard.search.backpointers import DONE, BackPointers, HypothesisEnd, SearchStep
 from regard.search.candidates import top_candidates
 from regard.search.hypothesis import Hypothesis
@@ -15,7 +16,6 @@ from regard.search.limits import Limits, Rules, count_active, rows_to_keep
 from regard.search.penalties import LengthPenalty, NoPenalty
 from regard.search.restrictions import TokenHistory
 from regard.shapes import Float, Int, Tensor
-from regard.wanted import check_wanted
 
 NO_PENALTY = NoPenalty()
 Choose = Callable[

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.linear import round_rows_up
 from regard.models.contracts import Memory
+from regard.numerics.linear import round_rows_up
 from regard.search.restrictions import Restrictions, TokenHistory
 from regard.shapes import Bool, Int, Tensor
 

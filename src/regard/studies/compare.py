@@ -17,16 +17,16 @@ from regard.config import ClassificationDataConfig, Experiment
 from regard.data.examples import Pair
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
-from regard.files import write_csv
 from regard.metrics.significance import Comparison, compare_texts, compare_values
 from regard.metrics.text import chrf
 from regard.pipeline import evaluate
 from regard.pipeline.load import load
 from regard.runs.ensemble import is_ensemble, members_of, warn_of_other_data
 from regard.runs.folder import RunFolder
-from regard.runs.progress import OnProgress
 from regard.runs.results import key_of, saved_evaluations
 from regard.runs.sweep_record import SWEEP
+from regard.runtime.progress import OnProgress
+from regard.storage.files import write_csv
 from regard.studies.sweep import SEEDS, TABLE, is_complete
 from regard.tasks.evaluation import Evaluation, EvaluationOptions, ScoredOutput, is_informative
 

@@ -22,12 +22,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from regard.config import Experiment
 from regard.errors import UserError
-from regard.files import locked_or_refused, make_folder, write_csv
 from regard.runs.ensemble import is_ensemble
 from regard.runs.environment import changed_data, data_files, read_sessions
 from regard.runs.folder import RunFolder
 from regard.runs.results import saved_evaluations
 from regard.runs.sweep_record import SweepRecord
+from regard.storage.files import locked_or_refused, make_folder, write_csv
 from regard.tasks.evaluation import Evaluation, is_informative
 
 TABLE = "table.csv"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.config import Data, SearchConfig
+from regard.corpora.table_settings import columns, settings_for
 from regard.data.examples import Pair
 from regard.data.files.tables import TableSettings
 from regard.data.text.tokenizer import Tokenizer
@@ -16,8 +17,7 @@ from regard.metrics.classification import Confusion
 from regard.metrics.metric import MetricScore
 from regard.metrics.slices import Slice
 from regard.names import FORMAT
-from regard.runs.progress import OnProgress
-from regard.runs.table_settings import columns, settings_for
+from regard.runtime.progress import OnProgress
 
 Item = TypeVar("Item")
 

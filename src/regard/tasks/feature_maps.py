@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from regard.models.contracts import Encoder
-from regard.models.gated_convolution import GatedConvolutionEncoder
-from regard.models.image import ConvolutionalEncoder
+from regard.models.convolution.gated_convolution import GatedConvolutionEncoder
+from regard.models.vision.image import ConvolutionalEncoder
 from regard.shapes import Float, Tensor
 from regard.trace import TokenSequence
 from regard.viewing.feature_maps import FeatureMap, FeatureMaps

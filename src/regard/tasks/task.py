@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from regard.config import Experiment
+    from regard.corpora.splits import Split
     from regard.data.examples import Corpus, Pair
     from regard.runs.folder import RunFolder
-    from regard.runs.progress import OnProgress
-    from regard.runs.splits import Split
-    from regard.tasks.cost import Cost
+    from regard.runtime.progress import OnProgress
     from regard.tasks.evaluation import Evaluation, EvaluationOptions
-    from regard.tasks.setup import TrainingSetup
     from regard.tasks.tracing import LazyTrace
+    from regard.tasks.training.cost import Cost
+    from regard.tasks.training.setup import TrainingSetup
 
 Model = TypeVar("Model")
 

@@ -23,11 +23,11 @@ from regard.data.text.copying import CopySource, CopyVocabulary, pad_copied
 from regard.data.text.features import FeatureTokenizer
 from regard.data.text.segmentation import MARK
 from regard.data.text.tokenizer import Tokenizer
-from regard.device import cpu_by_default
 from regard.errors import UserError
 from regard.models.contracts import AttentionBlock
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
+from regard.runtime.device import cpu_by_default
 from regard.search import Forced, HypothesisAttention, Lattice, forced
 from regard.shapes import Tensor
 from regard.tasks.feature_maps import image_feature_maps, text_feature_maps

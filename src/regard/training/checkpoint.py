@@ -27,9 +27,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard import processes, product_library
 from regard.errors import UserError
-from regard.files import (
+from regard.numerics import product_library
+from regard.runtime import processes
+from regard.storage.files import (
     LOG,
     MODEL,
     PREVIOUS,
@@ -39,7 +40,8 @@ from regard.files import (
     remove_unfinished,
     whole,
 )
-from regard.models.weights import (
+from regard.storage.record import run_of
+from regard.storage.weights import (
     mean_weights,
     read_metadata,
     read_tensors,
@@ -48,11 +50,16 @@ from regard.models.weights import (
     set_weights,
     write_tensors,
 )
-from regard.record import run_of
 from regard.training.log import digest_up_to
-from regard.training.parts import Parts, check_parts, parts_of, remove_parts, write_parts
+from regard.training.parallel.shard_files import (
+    Parts,
+    check_parts,
+    parts_of,
+    remove_parts,
+    write_parts,
+)
+from regard.training.parallel.shards import is_shard, is_sharded
 from regard.training.settings import Batches, TrainingSettings
-from regard.training.shards import is_shard, is_sharded
 from regard.training.state import Totals, TrainingState
 from regard.training.state_tensors import restore, restore_shards, tensors_of
 

@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.files import make_folder
-from regard.models.weights import write_tensors
 from regard.shapes import Shaped, Tensor
+from regard.storage.files import make_folder
+from regard.storage.weights import write_tensors
 from regard.training.schedule import Progress
 from regard.training.settings import Batches
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from regard.errors import UserError
-from regard.files import LOG, UnwritableError, whole
 from regard.names import Ending
+from regard.storage.files import LOG, UnwritableError, whole
 from regard.training.schedule import Progress
 
 

@@ -24,18 +24,19 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard import processes, product_library
 from regard.errors import UserError
 from regard.names import Ending
+from regard.numerics import product_library
+from regard.runtime import processes
 from regard.training.checkpoint import fingerprint_of
 from regard.training.log import EndLine, Reporter
-from regard.training.prefetch import prefetched
-from regard.training.recorder import Losses
-from regard.training.replicas import (
+from regard.training.parallel.replicas import (
     add_up,
     share_of,
     sums_of_gradients,
 )
+from regard.training.prefetch import prefetched
+from regard.training.recorder import Losses
 from regard.training.schedule import Plateau, Progress
 from regard.training.session import Session, Validate
 from regard.training.settings import Batches, Period, TrainingSettings
@@ -64,10 +65,10 @@ def train(
     current update and validation, with everything saved; a second signal ends it at once. The
     limit `hours` ends it in the same way.
 
-    With several processes (`regard.processes`), all of them call this function with equal batches
-    and settings. Each computes its share of every update. The first process alone uses the folder
-    and reports. With sharding, every process writes its own part of the training state, and has
-    its own shards of the model afterwards.
+    With several processes (`regard.runtime.processes`), all of them call this function with equal
+    batches and settings. Each computes its share of every update. The first process alone uses the
+    folder and reports. With sharding, every process writes its own part of the training state, and
+    has its own shards of the model afterwards.
 
     UserError if the loss is not finite, if there are no batches, or if the run cannot be resumed.
     """

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from regard.errors import UserError
+from regard.training.parallel.shards import total_norm
 from regard.training.schedule import Constant, Progress, Schedule
-from regard.training.shards import total_norm
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.models.weights import TRAINED
 from regard.names import Precision
 from regard.shapes import Shaped, Tensor
-from regard.training.objective import Objective
+from regard.storage.weights import TRAINED
+from regard.training.objectives.objective import Objective
 from regard.training.schedule import Progress
 
 MEASURED = (2, 4)

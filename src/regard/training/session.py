@@ -11,21 +11,21 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from regard import processes
 from regard.errors import UserError
+from regard.runtime import processes
+from regard.training.batch_parts import Splits
 from regard.training.checkpoint import Checkpoints
 from regard.training.log import Reporter, Validation
-from regard.training.recorder import REMEDY, Recorder
-from regard.training.replicas import (
+from regard.training.parallel.replicas import (
     copy_from_first,
     copy_weights_from_first,
     replica_of,
     whole_model,
 )
+from regard.training.parallel.shards import all_finite, is_sharded
+from regard.training.recorder import REMEDY, Recorder
 from regard.training.schedule import Progress
 from regard.training.settings import TrainingSettings
-from regard.training.shards import all_finite, is_sharded
-from regard.training.splits import Splits
 from regard.training.state import TrainingState, gain, rank
 
 Validate = Callable[[nn.Module], Validation]

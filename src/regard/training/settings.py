@@ -8,7 +8,7 @@ from typing import Any, Protocol, get_args, runtime_checkable
 
 from regard.errors import UserError
 from regard.names import Precision, Sharding, TimeUnit
-from regard.training.objective import NextToken, Objective
+from regard.training.objectives.objective import NextToken, Objective
 from regard.training.optimiser import Optimiser
 from regard.training.schedule import Progress
 

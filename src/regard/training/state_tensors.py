@@ -10,9 +10,9 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from regard.models.weights import read_tensors, set_weights, weights_of
-from regard.training.parts import Parts, read_parts, read_rows
-from regard.training.shards import is_shard
+from regard.storage.weights import read_tensors, set_weights, weights_of
+from regard.training.parallel.shard_files import Parts, read_parts, read_rows
+from regard.training.parallel.shards import is_shard
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 """Adam's moving means, of the shape of their weight."""

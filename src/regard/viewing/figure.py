@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
-from regard.files import whole
+from regard.storage.files import whole
 from regard.viewing.fonts import Choice, Fonts, MachineFonts, MissingFontWarning, advice, choose
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
-from regard import kernels, product_library
+from regard import kernels
 from regard.attention.fused_additive import native, tiled
+from regard.numerics import product_library
 from tests.attention.fused_additive.problems import (
     MASKS,
     Problem,

@@ -8,8 +8,8 @@ import warnings
 
 import pytest
 
-from regard.data.files.inspection import inspect
 from regard.data.files.tables import TableSettings
+from regard.data.recognition.inspection import inspect
 from regard.pipeline.fit import experiment_of
 
 KEYS = [

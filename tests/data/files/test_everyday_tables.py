@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from regard.data.files.inspection import inspect
-from regard.data.files.roles import assign_roles
+from regard.data.recognition.inspection import inspect
+from regard.data.recognition.roles import assign_roles
 
 NUM_ROWS = 300
 TOPICS = {

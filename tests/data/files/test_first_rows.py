@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.data.files.inspection import inspect
+from regard.data.recognition.inspection import inspect
 from regard.errors import UserError
 from tests.data.files.test_headers import read
 

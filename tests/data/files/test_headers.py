@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from regard.data.files import inspection
-from regard.data.files.formats import recognise
-from regard.data.files.inspection import inspect
 from regard.data.files.source_table import SourceTable
 from regard.data.files.tables import TableSettings, column_name
 from regard.data.images.annotations import read_captions
 from regard.data.labels.readers import read_labelled
+from regard.data.recognition import inspection
+from regard.data.recognition.formats import recognise
+from regard.data.recognition.inspection import inspect
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 

@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from regard.data.examples import Pair
-from regard.data.files.formats import read_rows, recognise
-from regard.data.files.inspection import inspect
 from regard.data.files.named_rows import has_json_records
 from regard.data.files.tables import TableSettings
 from regard.data.images.annotations import read_captions
 from regard.data.labels.readers import read_labelled
+from regard.data.recognition.formats import read_rows, recognise
+from regard.data.recognition.inspection import inspect
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 from tests.data.files.test_workbooks import workbook

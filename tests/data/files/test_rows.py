@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.files.formats import recognise
 from regard.data.files.lines import LeftOut, LineProblem
 from regard.data.files.tables import Quotes, TableSettings, num_columns
 from regard.data.images.annotations import read_captions
 from regard.data.labels.readers import read_labelled
+from regard.data.recognition.formats import recognise
 from regard.data.text.parallel import read_pairs
 from tests.data.files.test_workbooks import workbook
 

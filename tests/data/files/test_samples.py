@@ -12,10 +12,10 @@ from itertools import pairwise
 import pytest
 
 from regard.data.files import blocks, samples
-from regard.data.files.formats import recognise
-from regard.data.files.inspection import inspect
 from regard.data.files.samples import sample_of, sample_rows
 from regard.data.files.tables import Quotes, TableSettings, rows_of
+from regard.data.recognition.formats import recognise
+from regard.data.recognition.inspection import inspect
 
 WORDS = ("river", "stone", "cat", "dog", "walks", "blue", "green", "happy", "house", "over", "tree")
 

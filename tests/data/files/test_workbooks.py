@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import pytest
 
 from regard.data.examples import Pair
-from regard.data.files.inspection import inspect
 from regard.data.files.tables import TableSettings
 from regard.data.files.workbooks import default_sheet
+from regard.data.recognition.inspection import inspect
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 

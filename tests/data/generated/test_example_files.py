@@ -6,7 +6,6 @@ from typing import get_args
 import pytest
 
 from regard.cli.data import EXAMPLES
-from regard.data.files.inspection import inspect
 from regard.data.files.tables import TableSettings
 from regard.data.generated.dates import ordinal, spoken_dates, time, year
 from regard.data.generated.example_files import example_file
@@ -19,6 +18,7 @@ from regard.data.generated.transliteration import (
     transliterations,
     with_prefix,
 )
+from regard.data.recognition.inspection import inspect
 from regard.errors import UserError
 from regard.names import Dataset, Example, ExampleTable
 

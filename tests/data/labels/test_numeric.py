@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from regard.config import ClassificationDataConfig
+from regard.corpora.sources import read_sources
 from regard.data.labels.numeric import parse_items, parse_series
 from regard.errors import UserError
-from regard.runs.corpora import read_sources
 
 
 def test_series_have_equal_features_at_every_position():

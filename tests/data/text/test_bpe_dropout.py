@@ -12,9 +12,9 @@ from regard.data.batch import END
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.special_tokens import UNKNOWN
 from regard.data.text.bpe_dropout import BpeDropout
-from regard.data.text.encoded import EncodedPairs
 from regard.data.text.features import FeatureTokenizer
-from regard.data.text.resampled import ResampledBatches
+from regard.data.text.pairs.encoded import EncodedPairs
+from regard.data.text.pairs.resampled import ResampledBatches
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 
 TEXTS = (

@@ -11,7 +11,7 @@ from torch import nn
 from regard import kernels
 from regard.layers.recurrent import scan
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.linear import freeze
+from regard.numerics.linear import freeze
 
 KINDS = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 

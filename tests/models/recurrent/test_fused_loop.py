@@ -11,12 +11,12 @@ from torch.library import opcheck
 from regard.attention import Softmax
 from regard.building import build_translation
 from regard.data.batch import START, pad
-from regard.linear import Linear
 from regard.models.recurrent import fused_loop
 from regard.models.recurrent.attention import GatedAttention
 from regard.models.recurrent.fused_loop import Loop, run
 from regard.models.recurrent.unrolling import unroll
 from regard.names import CellKind
+from regard.numerics.linear import Linear
 from tests import configs
 
 SOURCE = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]

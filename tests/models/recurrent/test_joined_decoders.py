@@ -7,8 +7,8 @@ import torch
 
 from regard.building import build_translation
 from regard.data.batch import pair_batch
-from regard.joined_gradients import JoinedParameters
-from regard.training.objective import NextToken
+from regard.numerics.joined_gradients import JoinedParameters
+from regard.training.objectives.objective import NextToken
 from regard.training.schedule import Progress
 from tests import configs
 
@@ -43,7 +43,7 @@ def gradients_of(values, dtype):
 def test_gradients_equal_those_of_single_steps(name, monkeypatch):
     values, saved = DECODERS[name], []
     monkeypatch.setattr(
-        "regard.joined_gradients.JoinedParameters.save",
+        "regard.numerics.joined_gradients.JoinedParameters.save",
         lambda joined, *factors, save=JoinedParameters.save: (
             saved.append(joined),
             save(joined, *factors),
@@ -51,7 +51,7 @@ def test_gradients_equal_those_of_single_steps(name, monkeypatch):
     )
     ours = gradients_of(values, torch.double)
     assert saved
-    for module in ("regard.linear", "regard.layers.lookup"):
+    for module in ("regard.numerics.linear", "regard.layers.lookup"):
         monkeypatch.setattr(f"{module}.joined_parameters", lambda *_: None)
     saved.clear()
     theirs = gradients_of(values, torch.double)

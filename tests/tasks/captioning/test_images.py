@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from regard.corpora import file_digests
 from regard.data.images.images import ImageError
-from regard.runs import file_digests
 from regard.tasks.captioning import images
 from regard.tasks.captioning.images import ImageSources
 

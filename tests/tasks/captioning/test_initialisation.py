@@ -13,9 +13,9 @@ from regard.building import build_captioner
 from regard.config import CaptionDataConfig, Experiment, TrainingConfig
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
-from regard.models.weights import save_weights
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
+from regard.storage.weights import save_weights
 from regard.tasks.captioning.initialisation import initialise_from
 from tests import configs
 

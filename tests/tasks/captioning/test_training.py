@@ -26,7 +26,7 @@ from regard.data.examples import Pair
 from regard.data.generated.scenes import Scene, captions, draw, scenes
 from regard.data.images import array_file
 from regard.errors import UserError
-from regard.models.vision_backbone import Backbone
+from regard.models.vision.backbone import Backbone
 from regard.pipeline.cost import cost_of
 from regard.pipeline.train import train
 from regard.tasks.captioning import images

@@ -7,11 +7,11 @@ import pytest
 
 import regard
 from regard.config import DataConfig, Experiment, SearchConfig, TrainingConfig
-from regard.data.files.inspection import inspect
+from regard.corpora.table_settings import table_settings
+from regard.data.recognition.inspection import inspect
 from regard.errors import UserError
 from regard.pipeline.export import export
 from regard.pipeline.train import train
-from regard.runs.table_settings import table_settings
 from regard.tasks.all_tasks import TASKS
 from regard.tasks.evaluation import EvaluationOptions
 from regard.tasks.translation.model import TranslationModel

@@ -13,14 +13,14 @@ from regard.building import build_translation
 from regard.data.batch import pair_batch
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
-from regard.models.weights import save_weights
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
+from regard.storage.weights import save_weights
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.initialisation import initialise_from, vocabulary_sides
 from regard.tasks.translation.model import TranslationModel
 from regard.training.freezing import keep_fixed
-from regard.training.loss import CrossEntropy
+from regard.training.losses.loss import CrossEntropy
 from tests import configs
 from tests.small_runs import small, smaller
 

@@ -10,14 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.config import DataConfig, TranslationModelConfig
+from regard.corpora import held_out_files, splits
+from regard.corpora import sources as corpora
+from regard.corpora.table_settings import table_settings
 from regard.data.splits import canonical_text
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
-from regard.runs import corpora, held_out_files, splits
-from regard.runs.table_settings import table_settings
 from regard.tasks.translation import preparation, training_parts
 from regard.tasks.translation.encoding import Tokenizers
-from tests.data.text.test_encoded import same
+from tests.data.text.pairs.test_encoded import same
 
 
 @pytest.fixture(autouse=True)
@@ -194,7 +195,7 @@ def test_small_files_and_generated_pairs_are_not_cached(tmp_path):
 
 
 def test_progress_is_reported(every_file_is_large, tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.runs.progress.EVERY", 40)
+    monkeypatch.setattr("regard.runtime.progress.EVERY", 40)
     reports = []
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)), dev_size=3, test_size=0)
     prepared(config, on_progress=lambda *report: reports.append(report))
@@ -221,7 +222,7 @@ def test_progress_is_reported(every_file_is_large, tmp_path, monkeypatch):
 def test_an_interruption_leaves_no_unfinished_file(
     every_file_is_large, tmp_path, monkeypatch, stage, note
 ):
-    monkeypatch.setattr("regard.runs.progress.EVERY", 40)
+    monkeypatch.setattr("regard.runtime.progress.EVERY", 40)
     config = DataConfig(path=written(tmp_path / "pairs.tsv", numbered(97)))
 
     def interrupt(label, done, total):

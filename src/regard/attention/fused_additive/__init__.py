@@ -28,7 +28,7 @@ from regard.attention.fused_additive.operator import (
 )
 from regard.attention.fused_additive.prepared import AdditiveKeys, AdditiveMemory
 from regard.fast_path import is_cast, needs_formula
-from regard.precise import precise_type
+from regard.numerics.precision import precise_type
 from regard.shapes import Bool, Float, Tensor
 
 __all__ = ["AdditiveKeys", "additive_attention", "additive_scores", "prepare"]

@@ -16,7 +16,7 @@ import torch
 from regard.attention.fused_additive.backends import choose
 from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.fast_path import is_cast
-from regard.precise import precise_type
+from regard.numerics.precision import precise_type
 from regard.shapes import Tensor
 
 ATTEND_SCHEMA = (

@@ -9,7 +9,7 @@ import torch
 
 from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.attention.fused_additive.tiles import visible_only
-from regard.precise import precise_type
+from regard.numerics.precision import precise_type
 from regard.shapes import Float, Tensor
 
 

@@ -19,7 +19,7 @@ from regard.attention.fused_additive.gradients import Gradients
 from regard.attention.fused_additive.mixing import mix, through_mix
 from regard.attention.fused_additive.prepared import AdditiveMemory
 from regard.attention.fused_additive.tiles import Chunk, Pairs, near, power
-from regard.precise import at_least_float32
+from regard.numerics.precision import at_least_float32
 from regard.shapes import Bool, Float, Tensor
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from regard.attention.fused_additive.prepared import AdditiveMemory
-from regard.precise import precise_type
+from regard.numerics.precision import precise_type
 from regard.shapes import Bool, Float, Tensor
 
 LIMITS = {torch.float32: 43.0, torch.float64: 354.0}

@@ -15,7 +15,7 @@ from pathlib import Path
 from regard.data.examples import Corpus
 from regard.data.text.parallel import parse_pairs, read_pairs
 from regard.errors import UserError
-from regard.files import whole
+from regard.storage.files import whole
 
 ADDRESS = "https://www.manythings.org/anki/deu-eng.zip"
 ATTRIBUTION = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.errors import UserError
-from regard.files import GZIP, open_bytes
+from regard.storage.files import GZIP, open_bytes
 
 NUM_BLOCKS = 1000
 """Number of blocks of a file."""

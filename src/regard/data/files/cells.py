@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from regard.data.files.decimals import NumberText
+from regard.data.recognition.decimals import NumberText
 from regard.data.several_labels import ListText
 from regard.errors import UserError, install_command
 

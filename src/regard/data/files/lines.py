@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from regard.errors import UserError, counted
-from regard.files import open_bytes
 from regard.names import Fault
+from regard.storage.files import open_bytes
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from regard.data.files.lines import Line, decoded
 from regard.data.files.tables import Row, flat_fields, suffix_of
 from regard.data.files.workbooks import workbook_rows
 from regard.errors import UserError
-from regard.files import open_bytes, read_bytes
 from regard.names import TableFormat
+from regard.storage.files import open_bytes, read_bytes
 
 SUFFIXES: dict[str, TableFormat] = {
     ".jsonl": "jsonl",

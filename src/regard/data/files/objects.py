@@ -19,10 +19,10 @@ import numpy as np
 
 from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair
-from regard.data.files.decimals import NumberForm, NumberText, undecided_mark
 from regard.data.files.lines import SURROGATE, LineProblem
-from regard.data.files.other_rows import marked
 from regard.data.files.tables import Row, column_number, find_column, flat_fields
+from regard.data.recognition.decimals import NumberForm, NumberText, undecided_mark
+from regard.data.recognition.other_rows import marked
 from regard.errors import UserError
 from regard.names import DecimalMark, Fault
 

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Any
 
 from regard.data.files.cells import damaged_file, missing_package
-from regard.data.files.formats import NOT_READ
 from regard.data.files.source_table import AddedColumn, SourceTable
 from regard.data.files.tables import Row
+from regard.data.recognition.formats import NOT_READ
 from regard.errors import UserError
 
 SUFFIX, MARK = ".parquet", b"PAR1"

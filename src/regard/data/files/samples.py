@@ -14,12 +14,12 @@ from pathlib import Path
 
 from regard.data.files.blocks import Block, blocks_of, is_small
 from regard.data.files.cells import cell_text
-from regard.data.files.dictionaries import Dictionary, dictionary_rows
-from regard.data.files.encodings import Encoding
-from regard.data.files.formats import FileFormat, is_filled, read_rows
 from regard.data.files.lines import LEGACY_ENCODING, MAX_LINE, Line, legacy_text, mixed_text
 from regard.data.files.named_rows import BETWEEN, objects_in, parquet_rows_at
 from regard.data.files.tables import Quotes, TableSettings, is_blank, rows_of
+from regard.data.recognition.dictionaries import Dictionary, dictionary_rows
+from regard.data.recognition.encodings import Encoding
+from regard.data.recognition.formats import FileFormat, is_filled, read_rows
 
 NUM_ROWS = 5000
 """Number of rows of a sample."""

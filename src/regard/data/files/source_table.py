@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.characters import is_blank_text
-from regard.data.files import formats
-from regard.data.files.formats import FileFormat
-from regard.data.files.header import TEXT_NAMES
 from regard.data.files.lines import LEGACY_ENCODING
 from regard.data.files.named_rows import SUFFIXES, has_json_records
 from regard.data.files.samples import sample_rows
@@ -25,6 +22,9 @@ from regard.data.files.tables import (
     suffix_of,
 )
 from regard.data.files.workbooks import unread_sheets
+from regard.data.recognition import formats
+from regard.data.recognition.formats import FileFormat
+from regard.data.recognition.header import TEXT_NAMES
 from regard.errors import UserError
 
 OPTION = "--source-column"

@@ -13,7 +13,7 @@ from xml.parsers import expat
 
 from regard.data.files.cells import damaged_file
 from regard.errors import UserError
-from regard.files import MAX_WHOLE
+from regard.storage.files import MAX_WHOLE
 
 UNZIP_ERRORS = (
     *(zipfile.BadZipFile, ValueError, NotImplementedError, zlib.error, EOFError, RuntimeError),

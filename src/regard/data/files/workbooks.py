@@ -12,7 +12,7 @@ from regard.data.files.cells import cell_text, damaged_file, missing_package
 from regard.data.files.tables import Row
 from regard.data.files.workbook_size import check_size
 from regard.errors import UserError
-from regard.files import read_bytes
+from regard.storage.files import read_bytes
 
 MIN_ROWS, MIN_CELLS = 2, 2
 """Numbers of rows, and of their cells with a value, that make a table."""

@@ -20,8 +20,8 @@ import numpy as np
 
 from regard.data.examples import Pair
 from regard.errors import UserError
-from regard.files import shorten_name
 from regard.shapes import Float, UInt8
+from regard.storage.files import shorten_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -20,9 +20,6 @@ from typing import Any
 
 from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair
-from regard.data.files import formats
-from regard.data.files.formats import FileFormat
-from regard.data.files.header import CAPTION_NAMES, FILE_NAMES
 from regard.data.files.lines import (
     LEGACY_ENCODING,
     Line,
@@ -45,10 +42,13 @@ from regard.data.files.tables import (
     suffix_of,
     table_rows,
 )
+from regard.data.recognition import formats
+from regard.data.recognition.formats import FileFormat
+from regard.data.recognition.header import CAPTION_NAMES, FILE_NAMES
 from regard.data.several_labels import texts_of
 from regard.errors import UserError
-from regard.files import open_bytes, read_bytes
 from regard.names import Fault, SplitName
+from regard.storage.files import open_bytes, read_bytes
 
 SPLITS: dict[str, SplitName] = {
     "train": "train",

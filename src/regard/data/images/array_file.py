@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.files import UnwritableError, locked, whole
+from regard.storage.files import UnwritableError, locked, whole
 
 NOTED_AFTER = 256
 """Number of new rows between writes of NAME.json; an interruption loses at most these rows."""

@@ -19,8 +19,8 @@ import numpy as np
 
 from regard.data.generated import scenes
 from regard.errors import UserError
-from regard.files import check_input, shorten_name
 from regard.shapes import UInt8
+from regard.storage.files import check_input, shorten_name
 
 if TYPE_CHECKING:
     from PIL.Image import Image

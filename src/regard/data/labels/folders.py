@@ -9,7 +9,6 @@ from pathlib import Path
 
 from regard.characters import composed, is_blank_text
 from regard.data.examples import Corpus, Pair
-from regard.data.files import encodings
 from regard.data.files.lines import (
     LEGACY_ENCODING,
     LINES_SHOWN,
@@ -20,8 +19,9 @@ from regard.data.files.lines import (
     is_utf8,
     legacy_text,
 )
+from regard.data.recognition import encodings
 from regard.errors import UserError, counted, listed
-from regard.files import read_bytes
+from regard.storage.files import read_bytes
 
 OnProgress = Callable[[str, int, int | None], None]
 """Callback with a label, the number of files that are read, and the number of all files."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.data.files.decimals import split_plain
+from regard.data.recognition.decimals import split_plain
 from regard.errors import UserError
 from regard.shapes import Float
 

@@ -19,11 +19,6 @@ from pathlib import Path
 
 from regard.characters import composed, is_blank_text
 from regard.data.examples import Corpus, Pair, ReadColumns
-from regard.data.files import formats
-from regard.data.files.decimals import NumberForm, stripped, undecided_mark
-from regard.data.files.first_words import are_marked, split_labels
-from regard.data.files.formats import FileFormat
-from regard.data.files.header import LABEL_NAMES, TEXT_NAMES, names_labels
 from regard.data.files.lines import (
     LEGACY_ENCODING,
     LeftOut,
@@ -48,10 +43,15 @@ from regard.data.files.tables import (
     table_rows,
 )
 from regard.data.labels.folders import OnProgress, read_folders
+from regard.data.recognition import formats
+from regard.data.recognition.decimals import NumberForm, stripped, undecided_mark
+from regard.data.recognition.first_words import are_marked, split_labels
+from regard.data.recognition.formats import FileFormat
+from regard.data.recognition.header import LABEL_NAMES, TEXT_NAMES, names_labels
 from regard.data.several_labels import FASTTEXT, ListText, texts_of
 from regard.errors import UserError
-from regard.files import open_bytes
 from regard.names import DecimalMark, Fault, SplitName
+from regard.storage.files import open_bytes
 
 SPLIT = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
 

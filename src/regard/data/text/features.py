@@ -20,7 +20,7 @@ from regard.data.special_tokens import SPECIAL, UNKNOWN
 from regard.data.text.tokenizer import Encoding, Tokenizer
 from regard.data.text.tokenizer_settings import TokenizerSettings
 from regard.errors import UserError
-from regard.files import read_text, whole
+from regard.storage.files import read_text, whole
 
 SEPARATOR = "\t"
 """Separator of the text and the features of a source, and mark of a value in the vocabulary."""

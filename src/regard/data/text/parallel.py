@@ -10,9 +10,6 @@ from pathlib import Path
 
 from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair, ReadColumns
-from regard.data.files import formats
-from regard.data.files.formats import FileFormat
-from regard.data.files.header import SOURCE_NAMES, TARGET_NAMES
 from regard.data.files.lines import LeftOut, Line, LineProblem, decoded
 from regard.data.files.samples import sample_rows
 from regard.data.files.tables import (
@@ -25,9 +22,12 @@ from regard.data.files.tables import (
     missing_column,
     require_column,
 )
+from regard.data.recognition import formats
+from regard.data.recognition.formats import FileFormat
+from regard.data.recognition.header import SOURCE_NAMES, TARGET_NAMES
 from regard.data.several_labels import texts_of
 from regard.errors import UserError
-from regard.files import open_bytes
+from regard.storage.files import open_bytes
 
 
 def read_pairs(
@@ -40,8 +40,9 @@ def read_pairs(
     """Read pairs from one file (source, tab, target; further columns are ignored) or from two
     files.
 
-    With `settings`, one file may have any format of `regard.data.files.formats`, and a header; two
-    files may have any encoding. Without, files are UTF-8, and the first two columns are read.
+    With `settings`, one file may have any format of `regard.data.recognition.formats`, and a
+    header; two files may have any encoding. Without, files are UTF-8, and the first two columns
+    are read.
 
     Line ends are \\n and \\r\\n only. Files may be gzipped and may begin with a byte-order mark; a
     mark inside a file is removed and listed. Lines that have a blank side, no tab, a NUL, or are

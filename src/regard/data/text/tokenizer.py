@@ -19,8 +19,8 @@ from regard.data.text.segmentation import MARK, at_words, by_spacy, normaliser, 
 from regard.data.text.tokenizer_settings import SUBWORDS, TokenizerSettings
 from regard.data.text.vocabulary import engine_of, in_order, learned
 from regard.errors import UserError
-from regard.files import read_text, whole
 from regard.names import TokenizerKind
+from regard.storage.files import read_text, whole
 
 __all__ = ["Encoding", "Tokenizer", "TokenizerSettings"]
 

@@ -11,8 +11,8 @@ import torch
 
 from regard.data.files.lines import LineProblem, read_lines
 from regard.errors import UserError
-from regard.files import check_input
 from regard.shapes import Float, Tensor
+from regard.storage.files import check_input
 
 
 def vectors_of_words(path: Path, wanted: Set[str]) -> Iterator[tuple[str, list[float]]]:

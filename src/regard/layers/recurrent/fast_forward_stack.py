@@ -38,8 +38,8 @@ from regard.layers.recurrent.stack import (
     concatenated,
     stack_output,
 )
-from regard.linear import Linear, affine
 from regard.names import CellKind
+from regard.numerics.linear import Linear, affine
 from regard.shapes import Bool, Float, Tensor
 
 FORWARD_SCALE = 0.03

@@ -23,8 +23,8 @@ from regard.fast_path import is_exactly, needs_formula
 from regard.layers.recurrent.cells import CellState
 from regard.layers.recurrent.scan import Layer, Scanned, scan
 from regard.layers.recurrent.step import step
-from regard.linear import affine, is_packed, plain_weight
 from regard.names import CellKind
+from regard.numerics.linear import affine, is_packed, plain_weight
 from regard.shapes import Bool, Float, Int, Tensor
 
 LAYERS: dict[CellKind, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {

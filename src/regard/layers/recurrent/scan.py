@@ -26,9 +26,9 @@ from regard.layers.recurrent.cells import (
     gradient_of_state,
 )
 from regard.layers.recurrent.native_cells import choose
-from regard.linear import is_packed, linear, readable, weight_gradient
 from regard.names import CellKind
-from regard.precise import precise_type
+from regard.numerics.linear import is_packed, linear, readable, weight_gradient
+from regard.numerics.precision import precise_type
 from regard.shapes import Bool, Float, Tensor
 
 

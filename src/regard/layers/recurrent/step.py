@@ -18,7 +18,7 @@ from regard.layers.recurrent.cells import (
 )
 from regard.layers.recurrent.native_cells import choose
 from regard.names import CellKind
-from regard.precise import precise_type
+from regard.numerics.precision import precise_type
 from regard.shapes import Float, Tensor
 
 

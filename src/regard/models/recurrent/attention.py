@@ -18,11 +18,11 @@ from torch import nn
 
 from regard.attention import CAUSAL, Attention, AttentionFunction, AttentionOutput
 from regard.attention.masks import padding
-from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, Memory
 from regard.models.memory import PreparedMemory
 from regard.models.recurrent.queries import DecoderInputs, Query
 from regard.names import AttentionKind
+from regard.numerics.linear import Linear
 from regard.shapes import Float, Int, Tensor
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from regard.linear import Linear
 from regard.models.contracts import Summary
+from regard.numerics.linear import Linear
 from regard.shapes import Float, Tensor
 
 

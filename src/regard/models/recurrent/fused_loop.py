@@ -38,8 +38,8 @@ from regard.layers.recurrent.cells import (
     CellStep,
 )
 from regard.layers.recurrent.native_cells import choose as choose_cells
-from regard.linear import linear, weight_gradient
 from regard.names import CellKind
+from regard.numerics.linear import linear, weight_gradient
 from regard.shapes import Bool, Float, Tensor
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from regard.linear import Linear
+from regard.numerics.linear import Linear
 from regard.shapes import Float, Tensor
 
 

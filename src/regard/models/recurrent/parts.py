@@ -11,13 +11,13 @@ from torch import nn
 from regard.layers.dropout import Dropout
 from regard.layers.lookup import lookup
 from regard.layers.recurrent.stack import LayerOutputs, Stack
-from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
 from regard.models.experts import blocks_of_gates, inputs_with_target
 from regard.models.memory import summary
 from regard.models.recurrent.attention import DecoderAttentionState
 from regard.models.recurrent.bridge import Bridge
 from regard.models.recurrent.output import Output
+from regard.numerics.linear import Linear
 from regard.shapes import Bool, Float, Int, Tensor
 
 

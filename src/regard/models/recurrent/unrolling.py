@@ -14,13 +14,11 @@ from torch.nn import functional as F
 from regard.attention import AdditiveKeys, Attention, additive_scores
 from regard.attention.scores import AdditiveScore
 from regard.fast_path import are_unchanged, needs_formula
-from regard.joined_gradients import joined_gradients
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
 from regard.layers.recurrent.layers import step_weights
 from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.linear import Linear, affine, is_packed
 from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput
 from regard.models.experts import whole_output
 from regard.models.recurrent.attention import (
@@ -33,7 +31,9 @@ from regard.models.recurrent.fused_loop import Loop, run
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
 from regard.models.recurrent.queries import StateQuery
 from regard.names import AttentionKind, CellKind
-from regard.precise import precise_type
+from regard.numerics.joined_gradients import joined_gradients
+from regard.numerics.linear import Linear, affine, is_packed
+from regard.numerics.precision import precise_type
 from regard.shapes import Float, Int, Tensor
 
 

@@ -44,7 +44,6 @@ from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import PositionWise
 from regard.layers.residual import Residual
 from regard.layers.routing import Routing
-from regard.linear import Linear
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
 from regard.models.experts import (
     blocks_of_gates,
@@ -55,6 +54,7 @@ from regard.models.experts import (
 from regard.models.memory import single_memory
 from regard.models.transformer.encoder import blocks_of_layers
 from regard.names import AttentionKind
+from regard.numerics.linear import Linear
 from regard.shapes import Bool, Float, Int, Tensor
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from regard.characters import is_blank_text
+from regard.runtime.wanted import check_wanted
 from regard.serving.api.errors import RequestError
 from regard.serving.api.verbs import Settings
-from regard.wanted import check_wanted
 
 if TYPE_CHECKING:
     from regard.pipeline.load import Model

@@ -22,12 +22,12 @@ from threading import Condition, Thread
 from typing import Any
 
 from regard.errors import UserError, is_out_of_memory
+from regard.runtime.wanted import UnwantedError, while_wanted
 from regard.serving.api.errors import RETRY, RequestError
 from regard.serving.api.limits import Limits
 from regard.serving.api.verbs import Settings
 from regard.serving.batches.jobs import Job
 from regard.serving.batches.operations import Need, Operation
-from regard.wanted import UnwantedError, while_wanted
 
 Operations = Mapping[str, Mapping[str, Operation]]
 """Operations by the names of runs and verbs."""

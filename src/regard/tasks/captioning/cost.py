@@ -11,12 +11,12 @@ from regard.building import build_captioner
 from regard.config import BackboneEncoderConfig, CaptionDataConfig, Experiment
 from regard.config.checks import require_resolved
 from regard.config.models import is_fine_tuned
+from regard.corpora import splits
 from regard.data.batch import GridFeatures, Images
-from regard.models.vision_backbone import Backbone
-from regard.runs import splits
+from regard.models.vision.backbone import Backbone
 from regard.tasks.arguments import sections_of
 from regard.tasks.captioning.training import tokenizer_of
-from regard.tasks.cost import (
+from regard.tasks.training.cost import (
     LEARN,
     Cost,
     VocabularySizes,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from regard.data.examples import Pair
 from regard.metrics.captions import score_captions
 from regard.metrics.text import bleu, chrf
-from regard.runs.progress import OnProgress
+from regard.runtime.progress import OnProgress
 from regard.tasks.captioning.model import IMAGES_AT_A_TIME, CaptionModel, check_search
 from regard.tasks.captioning.scene_scores import SceneScores
 from regard.tasks.evaluation import (

@@ -20,6 +20,8 @@ import torch
 
 from regard import trace
 from regard.config import CaptionDataConfig
+from regard.corpora.cache import DataCache, cache_folder
+from regard.corpora.file_digests import digests_of
 from regard.data.batch import GridFeatures, Images
 from regard.data.images.array_file import ArrayFile
 from regard.data.images.encoded import ImageSet, as_source
@@ -31,11 +33,9 @@ from regard.data.images.images import (
     read_proportional,
 )
 from regard.errors import UserError, counted, listed
-from regard.files import UnwritableError, check_name, shorten_name
-from regard.models.vision_backbone import Backbone
-from regard.runs.cache import DataCache, cache_folder
-from regard.runs.file_digests import digests_of
-from regard.runs.progress import OnProgress
+from regard.models.vision.backbone import Backbone
+from regard.runtime.progress import OnProgress
+from regard.storage.files import UnwritableError, check_name, shorten_name
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.models.seq2seq import Seq2Seq
 from regard.names import Side
 from regard.tasks.captioning.model import CaptionModel
-from regard.tasks.initialisation import Initialisation, WordWeights, copy_weights
+from regard.tasks.training.initialisation import Initialisation, WordWeights, copy_weights
 
 
 def initialise_from(run: Path, model: Seq2Seq, tokenizer: Tokenizer) -> Initialisation:

@@ -13,17 +13,18 @@ import numpy as np
 
 from regard.building import build_captioner
 from regard.config import BackboneEncoderConfig, CaptionDataConfig, Experiment, SearchConfig
-from regard.config.encoders import ImageEncoderConfig
 from regard.config.models import is_fine_tuned
+from regard.config.parts.encoders import ImageEncoderConfig
 from regard.data.batch import END, START
 from regard.data.text.tokenizer import Tokenizer
-from regard.device import cpu_by_default, device_named, float32_by_default
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
-from regard.models.vision_backbone import Backbone
-from regard.models.weights import load_model
+from regard.models.vision.backbone import Backbone
 from regard.runs.folder import RunFolder
+from regard.runtime.device import cpu_by_default, device_named, float32_by_default
+from regard.runtime.wanted import check_wanted
 from regard.search import Limits
+from regard.storage.weights import load_model
 from regard.tasks.arguments import check_texts, search_of, sections_of
 from regard.tasks.captioning.images import ImageSources
 from regard.tasks.display import describe_model
@@ -47,7 +48,6 @@ from regard.tasks.prefixes import (
     without_end,
 )
 from regard.tasks.tracing import LazyTrace, Output, Tracer
-from regard.wanted import check_wanted
 
 IMAGES_AT_A_TIME = 64
 BYTES_OF_PIXEL = 400

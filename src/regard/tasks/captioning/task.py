@@ -14,14 +14,14 @@ from regard.tasks.task import OutputToPlot, ReportTexts
 
 if TYPE_CHECKING:
     from regard.config import Experiment
+    from regard.corpora.splits import Split
     from regard.data.examples import Corpus, Pair
     from regard.runs.folder import RunFolder
-    from regard.runs.progress import OnProgress
-    from regard.runs.splits import Split
+    from regard.runtime.progress import OnProgress
     from regard.tasks.captioning.model import CaptionModel
-    from regard.tasks.cost import Cost
     from regard.tasks.evaluation import Evaluation, EvaluationOptions
-    from regard.tasks.setup import TrainingSetup
+    from regard.tasks.training.cost import Cost
+    from regard.tasks.training.setup import TrainingSetup
 
 
 REPORT_TEXTS = ReportTexts("image", "caption", "Image:", "Caption:")

@@ -10,8 +10,8 @@ from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
 from regard.tasks.arguments import sections_of
 from regard.tasks.captioning.model import CaptionModel
-from regard.tasks.teachers import check_longest
-from regard.tasks.tokenizers import tokenizer_difference
+from regard.tasks.training.teachers import check_longest
+from regard.tasks.training.tokenizers import tokenizer_difference
 
 
 def load_teacher(experiment: Experiment, tokenizer: Tokenizer, path: Path) -> Seq2Seq:

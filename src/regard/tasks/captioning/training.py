@@ -12,7 +12,6 @@ from typing import cast
 import torch
 from torch import nn
 
-from regard import processes
 from regard.building import build_captioner
 from regard.building.ram import check_ram
 from regard.config import (
@@ -24,34 +23,35 @@ from regard.config import (
 )
 from regard.config.checks import require_resolved
 from regard.config.models import is_fine_tuned
+from regard.corpora.splits import Split
 from regard.data.batch import END
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
 from regard.data.images.encoded import EncodedCaptions, ImageSet
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
-from regard.device import device_named
 from regard.errors import UserError
 from regard.metrics.captions import CAPTION_METRICS, CiderD
 from regard.metrics.error_rates import ERROR_RATES
 from regard.models.seq2seq import Seq2Seq
-from regard.models.vision_backbone import Backbone
+from regard.models.vision.backbone import Backbone
 from regard.names import RewardName
 from regard.runs.folder import RunFolder
-from regard.runs.progress import OnProgress
-from regard.runs.splits import Split
+from regard.runtime import processes
+from regard.runtime.device import device_named
+from regard.runtime.progress import OnProgress
 from regard.tasks.arguments import sections_of
 from regard.tasks.captioning.images import ImageSources
 from regard.tasks.captioning.initialisation import initialise_from
 from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.captioning.teachers import load_teacher
-from regard.tasks.checks import caption_findings, reward_findings
 from regard.tasks.generation import GeneratedText
-from regard.tasks.objectives import gleu, objective_of, sampler_of
-from regard.tasks.sampling import Reward
-from regard.tasks.setup import TrainingSetup
-from regard.tasks.teachers import teachers_of
+from regard.tasks.training.checks import caption_findings, reward_findings
+from regard.tasks.training.objectives import gleu, objective_of, sampler_of
+from regard.tasks.training.sampling import Reward
+from regard.tasks.training.setup import TrainingSetup
+from regard.tasks.training.teachers import teachers_of
+from regard.tasks.training.validation import DecodingValidation, metric_named
 from regard.tasks.translation.embeddings import read_extra_vectors, set_extra_vectors
-from regard.tasks.validation import DecodingValidation, metric_named
 
 MAX_VALIDATED = 200
 """Largest number of dev images that a validation captions."""

@@ -6,11 +6,11 @@ from typing import Any
 
 from regard.building import build_classifier
 from regard.config import ClassificationDataConfig, Experiment
-from regard.linear import meta_device
-from regard.runs import splits
+from regard.corpora import splits
+from regard.numerics.linear import meta_device
 from regard.tasks.arguments import sections_of
 from regard.tasks.classification.inputs import InputsAndTargets
-from regard.tasks.cost import ASSUMED_LABELS, Cost, VocabularySizes, assumed_size
+from regard.tasks.training.cost import ASSUMED_LABELS, Cost, VocabularySizes, assumed_size
 
 
 def estimate_cost(experiment: Experiment) -> Cost:

@@ -10,7 +10,7 @@ from regard.data.labels.targets import Labels, describe_unseen
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS
 from regard.metrics.slices import Feature, Slice, find_slices
 from regard.names import SourceKind
-from regard.runs.progress import OnProgress
+from regard.runtime.progress import OnProgress
 from regard.tasks.classification.inputs import placed
 from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.evaluation import Evaluation, ScoredOutput, parts_of

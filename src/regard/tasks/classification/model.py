@@ -18,12 +18,13 @@ from regard.characters import is_blank_text
 from regard.config import ClassificationDataConfig, Experiment
 from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.data.labels.targets import Labels
-from regard.device import cpu_by_default, device_named, float32_by_default
 from regard.models.heads import HeadModel
-from regard.models.weights import load_model
 from regard.runs.folder import RunFolder
+from regard.runtime.device import cpu_by_default, device_named, float32_by_default
+from regard.runtime.wanted import check_wanted
 from regard.search import HypothesisAttention
 from regard.shapes import Float, Tensor
+from regard.storage.weights import load_model
 from regard.tasks.arguments import check_texts, sections_of
 from regard.tasks.classification.inputs import (
     InputsAndTargets,
@@ -44,7 +45,6 @@ from regard.tasks.source_form import SourceError
 from regard.tasks.tracing import TOP, LazyTrace, as_map, by_sentence, bytes_of_attention
 from regard.trace import AttentionMap, Step, Trace, of_kind
 from regard.viewing.feature_maps import FeatureMaps
-from regard.wanted import check_wanted
 
 SOURCES_AT_A_TIME = 64
 

@@ -9,8 +9,8 @@ from regard.errors import UserError
 from regard.models.heads import HeadModel
 from regard.tasks.classification.inputs import InputsAndTargets, SeriesInputs
 from regard.tasks.classification.model import ClassificationModel
-from regard.tasks.teachers import check_longest
-from regard.tasks.tokenizers import tokenizer_difference
+from regard.tasks.training.teachers import check_longest
+from regard.tasks.training.tokenizers import tokenizer_difference
 
 
 def load_teacher(data: ClassificationDataConfig, inputs: InputsAndTargets, path: Path) -> HeadModel:

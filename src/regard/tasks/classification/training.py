@@ -9,11 +9,11 @@ from typing import cast
 import torch
 from torch import nn
 
-from regard import processes
 from regard.building import build_classifier
 from regard.building.ram import check_ram
 from regard.characters import quoted
 from regard.config import ClassificationDataConfig, Experiment, TrainingConfig
+from regard.corpora.splits import Split
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
 from regard.data.labels.encoded import EncodedLabels
@@ -24,23 +24,28 @@ from regard.metrics.metric import Metric
 from regard.models.heads import HeadModel
 from regard.names import MetricName
 from regard.runs.folder import RunFolder
-from regard.runs.splits import Split
+from regard.runtime import processes
 from regard.tasks.arguments import sections_of
-from regard.tasks.checks import Finding, label_findings, series_findings
 from regard.tasks.classification.embeddings import set_embeddings
 from regard.tasks.classification.inputs import InputsAndTargets, SeriesInputs, placed
 from regard.tasks.classification.label_weights import describe, label_weights_of
 from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.classification.teachers import load_teacher
-from regard.tasks.objectives import distillation_of
-from regard.tasks.setup import NUM_EXAMPLES, TrainingSetup
 from regard.tasks.source_form import SourceForm
-from regard.tasks.teachers import teachers_of
-from regard.tasks.validation import metric_named
-from regard.training.distillation import Teachers
+from regard.tasks.training.checks import Finding, label_findings, series_findings
+from regard.tasks.training.objectives import distillation_of
+from regard.tasks.training.setup import NUM_EXAMPLES, TrainingSetup
+from regard.tasks.training.teachers import teachers_of
+from regard.tasks.training.validation import metric_named
 from regard.training.log import Example, Validation
-from regard.training.objective import ClassObjective, NumberObjective, Objective, mean_loss
-from regard.training.r_drop import RDrop
+from regard.training.objectives.distillation import Teachers
+from regard.training.objectives.objective import (
+    ClassObjective,
+    NumberObjective,
+    Objective,
+    mean_loss,
+)
+from regard.training.objectives.r_drop import RDrop
 
 SENTENCES_AT_A_TIME = BatchSettings(tokens=8192, sentences=256)
 

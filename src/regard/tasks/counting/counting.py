@@ -40,13 +40,13 @@ from regard.data.generated.counting import (
     to_text,
 )
 from regard.errors import UserError
-from regard.files import MODEL, whole
 from regard.models.contracts import HeadOutput
 from regard.models.counting import LetterEncoder, NumberHead, QueryHead
 from regard.models.heads import HeadModel
 from regard.models.memory import first_and_last
 from regard.recipes.upgrade import upgrade_tensor_name
 from regard.shapes import Float, Int, Tensor
+from regard.storage.files import MODEL, whole
 from regard.tasks.counting.settings import BATCHES_AHEAD, CountingSettings
 from regard.trace import AttentionMap, TokenSequence, Trace
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from regard.building import build_translation
 from regard.config import DataConfig, Experiment
+from regard.corpora import splits
+from regard.corpora.splits import TrainingPairs
 from regard.data.examples import Corpus
 from regard.data.text.tokenizer_settings import SUBWORDS
-from regard.linear import meta_device
-from regard.runs import splits
-from regard.runs.splits import TrainingPairs
+from regard.numerics.linear import meta_device
 from regard.tasks.arguments import sections_of
-from regard.tasks.cost import Cost, VocabularySizes, assumed_size
+from regard.tasks.training.cost import Cost, VocabularySizes, assumed_size
 from regard.tasks.translation import preparation
 from regard.tasks.translation.encoding import Tokenizers
 

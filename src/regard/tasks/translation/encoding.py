@@ -10,13 +10,13 @@ from typing import cast
 from regard.config import DataConfig, TranslationModelConfig
 from regard.data.batch import END
 from regard.data.text.copying import CopyEncoder, CopySource
-from regard.data.text.encoded import EncodedPairs
 from regard.data.text.features import FeatureTokenizer, load_source, source_from_json
+from regard.data.text.pairs.encoded import EncodedPairs
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
-from regard.files import exists
 from regard.runs.ensemble import check_single, members_of
 from regard.runs.folder import RunFolder
+from regard.storage.files import exists
 
 EncodedSource = list[int] | CopySource
 """Token numbers of a source, for a model that copies with the numbers to copy."""

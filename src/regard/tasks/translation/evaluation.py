@@ -10,7 +10,7 @@ from regard.data.examples import Pair
 from regard.data.text.subword_marks import all_joined, marks_of
 from regard.metrics.error_rates import ERROR_RATES
 from regard.metrics.text import score_texts
-from regard.runs.progress import OnProgress
+from regard.runtime.progress import OnProgress
 from regard.tasks.evaluation import (
     Evaluation,
     EvaluationOptions,

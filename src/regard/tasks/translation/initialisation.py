@@ -10,15 +10,15 @@ from torch import nn
 
 from regard.building import build_translation
 from regard.config import TranslationModelConfig
-from regard.linear import meta_device
 from regard.names import Side
-from regard.tasks.initialisation import (
+from regard.numerics.linear import meta_device
+from regard.tasks.training.initialisation import (
     SIDES,
     Initialisation,
     WordWeights,
     copy_weights,
 )
-from regard.tasks.tokenizers import AnyTokenizer
+from regard.tasks.training.tokenizers import AnyTokenizer
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.loaded import TranslationRun
 

@@ -10,10 +10,10 @@ from regard.building import build_translation
 from regard.config import DataConfig, Experiment, TranslationModelConfig
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
-from regard.models.weights import load_model
 from regard.runs.folder import RunFolder
+from regard.storage.weights import load_model
 from regard.tasks.arguments import sections_of
-from regard.tasks.tokenizers import tokenizer_difference
+from regard.tasks.training.tokenizers import tokenizer_difference
 from regard.tasks.translation.encoding import Tokenizers
 
 

@@ -22,11 +22,12 @@ from regard.config import (
 from regard.data.batch import END, START, Tokens
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.text.copying import CopySource
-from regard.device import cpu_by_default, device_named, float32_by_default
 from regard.errors import UserError
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.runs.ensemble import all_members, warn_of_other_data
+from regard.runtime.device import cpu_by_default, device_named, float32_by_default
+from regard.runtime.wanted import check_wanted
 from regard.search import Limits
 from regard.shapes import Int, Tensor
 from regard.tasks.arguments import check_pairs, check_texts, search_of, sections_of
@@ -58,7 +59,6 @@ from regard.tasks.translation.encoding import EncodedSource, PairEncoder, Tokeni
 from regard.tasks.translation.limits import LengthLimit, limit_of_scored, limit_of_sources
 from regard.tasks.translation.loaded import TranslationRun
 from regard.tasks.translation.unknown_words import UnknownReplacement
-from regard.wanted import check_wanted
 
 SENTENCES_AT_A_TIME = 64
 SCORED_AT_A_TIME = BatchSettings(tokens=4096, sentences=SENTENCES_AT_A_TIME)

@@ -10,19 +10,19 @@ from pathlib import Path
 
 from regard.config import DataConfig, TranslationModelConfig
 from regard.config.data import check_merges
+from regard.corpora.cache import DataCache
+from regard.corpora.splits import TrainingPairs
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.files.lines import LineNumbers
 from regard.data.text.bpe_dropout import BpeDropout
-from regard.data.text.encoded import EncodedPairs
 from regard.data.text.features import FeatureTokenizer, split_source
-from regard.data.text.parts import PartFacts
-from regard.data.text.resampled import ResampledBatches
-from regard.data.text.stored import StoredPairs
+from regard.data.text.pairs.encoded import EncodedPairs
+from regard.data.text.pairs.parts import PartFacts
+from regard.data.text.pairs.resampled import ResampledBatches
+from regard.data.text.pairs.stored import StoredPairs
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
-from regard.runs.cache import DataCache
-from regard.runs.progress import OnProgress
-from regard.runs.splits import TrainingPairs
+from regard.runtime.progress import OnProgress
 from regard.tasks.translation.encoding import PairEncoder, Tokenizers
 from regard.tasks.translation.training_parts import TrainingParts, merged
 

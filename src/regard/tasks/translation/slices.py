@@ -13,7 +13,7 @@ from regard.metrics.slices import (
     find_slices,
     text_scores,
 )
-from regard.runs.progress import OnProgress
+from regard.runtime.progress import OnProgress
 from regard.tasks.evaluation import ScoredOutput, parts_of
 from regard.tasks.translation.model import TranslationModel
 from regard.trace import of_kind

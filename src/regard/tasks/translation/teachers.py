@@ -9,7 +9,7 @@ from regard.config import DataConfig
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq
 from regard.runs.ensemble import all_members
-from regard.tasks.teachers import check_longest
+from regard.tasks.training.teachers import check_longest
 from regard.tasks.translation.encoding import Tokenizers
 from regard.tasks.translation.loaded import TranslationRun, encoding_difference
 

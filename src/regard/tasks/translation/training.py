@@ -10,7 +10,6 @@ from typing import cast
 import torch
 from torch import nn
 
-from regard import processes
 from regard.building import build_translation
 from regard.building.ram import check_ram
 from regard.config import (
@@ -18,6 +17,7 @@ from regard.config import (
     Experiment,
     TranslationModelConfig,
 )
+from regard.corpora.splits import Split
 from regard.data.batch import UNKNOWN, PairBatch, Tokens
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.examples import Pair
@@ -27,16 +27,17 @@ from regard.metrics.error_rates import ERROR_RATES
 from regard.metrics.text import TEXT_METRICS
 from regard.models.seq2seq import Seq2Seq
 from regard.runs.folder import RunFolder
-from regard.runs.progress import OnProgress
-from regard.runs.splits import Split
+from regard.runtime import processes
+from regard.runtime.progress import OnProgress
 from regard.shapes import Int, Tensor
 from regard.tasks.arguments import sections_of
-from regard.tasks.checks import Finding, gleu_findings, pair_findings, reward_findings
 from regard.tasks.generation import GeneratedText
-from regard.tasks.objectives import gleu, objective_of, sampler_of
-from regard.tasks.setup import TrainingSetup
 from regard.tasks.source_form import SourceForm
-from regard.tasks.teachers import teachers_of
+from regard.tasks.training.checks import Finding, gleu_findings, pair_findings, reward_findings
+from regard.tasks.training.objectives import gleu, objective_of, sampler_of
+from regard.tasks.training.setup import TrainingSetup
+from regard.tasks.training.teachers import teachers_of
+from regard.tasks.training.validation import DecodingValidation, metric_named
 from regard.tasks.translation import preparation
 from regard.tasks.translation.embeddings import (
     read_extra_vectors,
@@ -48,7 +49,6 @@ from regard.tasks.translation.initialisation import initialise_from
 from regard.tasks.translation.limits import MAX_SOURCE, limit_of_scored
 from regard.tasks.translation.model import TranslationModel
 from regard.tasks.translation.teachers import load_teacher
-from regard.tasks.validation import DecodingValidation, metric_named
 
 NEARLY_ALL = 0.999
 """Share of training pairs whose ratio of lengths bounds the length of translations."""

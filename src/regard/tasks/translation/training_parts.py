@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from itertools import groupby, islice
 
 from regard.config import DataConfig
+from regard.corpora.splits import TrainingPairs
 from regard.data.examples import Pair
 from regard.data.files.lines import LineNumbers
-from regard.data.text.encoded import EncodedPairs
-from regard.data.text.parts import Part, PartFacts
-from regard.runs.progress import FIRST_RUN, OnProgress
-from regard.runs.splits import TrainingPairs
+from regard.data.text.pairs.encoded import EncodedPairs
+from regard.data.text.pairs.parts import Part, PartFacts
+from regard.runtime.progress import FIRST_RUN, OnProgress
 from regard.tasks.translation.encoding import PairEncoder, Tokenizers
 
 AT_A_TIME = 8192

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from regard.files import whole
+from regard.storage.files import whole
 from regard.training.log import Line
 from regard.training.trackers.tracker import TrackedRun
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from regard.files import whole
+from regard.storage.files import whole
 from regard.training.log import AverageLine, DevLine, EndLine, Line, TrainLine
 
 

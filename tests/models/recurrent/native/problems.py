@@ -6,9 +6,9 @@ from functools import partial
 
 import torch
 
-from regard.linear import freeze
 from regard.models.contracts import Memory, Summary
 from regard.models.recurrent.native.decoder import NativeRecurrentDecoder
+from regard.numerics.linear import freeze
 from tests import configs
 from tests.models import native_steps
 from tests.models.native_steps import (

@@ -8,10 +8,10 @@ from torch import nn
 
 from regard import kernels
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.linear import freeze
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
 from regard.models.recurrent.native.decoder import NativeRecurrentDecoder
 from regard.models.recurrent.native.suitable import has_kernels
+from regard.numerics.linear import freeze
 from tests.models.native_steps import BATCH, assert_one_reference, copies_of, tokens_of
 from tests.models.recurrent.native.problems import (
     SIZE,

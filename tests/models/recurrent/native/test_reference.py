@@ -7,10 +7,10 @@ import torch
 from torch.autograd import forward_ad
 
 from regard import kernels
-from regard.linear import freeze
 from regard.models.contracts import Memory, Summary
 from regard.models.recurrent.native.state import NativeState
 from regard.models.recurrent.parts import RecurrentState
+from regard.numerics.linear import freeze
 from tests.models.native_steps import (
     BATCH,
     assert_dropout_in_training,

@@ -7,8 +7,8 @@ import torch
 
 from regard import kernels
 from regard.data.batch import START, pad
-from regard.linear import freeze
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
+from regard.numerics.linear import freeze
 from regard.search import BeamSettings, Limits, beam, greedy
 from tests.models.native_steps import close
 from tests.models.recurrent.native.problems import WIRINGS, model_of

@@ -10,9 +10,9 @@ import torch
 
 from regard import kernels
 from regard.attention import AdditiveKeys
-from regard.linear import freeze
 from regard.models.contracts import Memory, Summary
 from regard.names import CellKind, FeedingKind
+from regard.numerics.linear import freeze
 from tests.models.native_steps import (
     BATCH,
     assert_equal_blocks,

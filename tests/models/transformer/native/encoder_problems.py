@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from regard.data.batch import Tokens
-from regard.linear import freeze
 from regard.models.transformer import NativeTransformerEncoder
+from regard.numerics.linear import freeze
 from tests import configs
 from tests.models.native_steps import VOCABULARY, close, random_model
 from tests.models.transformer.native import problems

@@ -13,8 +13,8 @@ from regard import kernels
 from regard.data.batch import Numbers, Tokens
 from regard.errors import UserError
 from regard.layers.embedder import Embedder
-from regard.linear import freeze
 from regard.models.transformer import NativeTransformerEncoder
+from regard.numerics.linear import freeze
 from tests import configs
 from tests.models.native_steps import VOCABULARY, close
 from tests.models.transformer.native.encoder_problems import (

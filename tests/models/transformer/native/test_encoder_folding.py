@@ -12,11 +12,11 @@ from regard import kernels
 from regard.attention import SlidingWindow
 from regard.data.batch import pad
 from regard.layers.positions import Rotary
-from regard.linear import freeze
 from regard.models.ensemble import Ensemble
 from regard.models.transformer import NativeTransformerEncoder, TransformerEncoder
 from regard.models.transformer.encoder import EncoderLayer
 from regard.models.transformer.native.suitable import encoder_has_kernels
+from regard.numerics.linear import freeze
 from tests.models.native_steps import close, copies_of
 from tests.models.transformer.native import problems
 from tests.models.transformer.native.encoder_problems import (

@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 
 from regard import kernels
 from regard.data.batch import Tokens
-from regard.linear import freeze
+from regard.numerics.linear import freeze
 from tests.models.native_steps import assert_equal_blocks, close
 from tests.models.transformer.native.encoder_problems import (
     SOURCE,

@@ -11,11 +11,11 @@ from torch import nn
 from regard import kernels
 from regard.building import build_translation
 from regard.data.batch import START
-from regard.linear import freeze
 from regard.models.transformer import NativeTransformerDecoder, TransformerDecoder
 from regard.models.transformer.decoder import DecoderLayer
 from regard.models.transformer.native.state import NativeState
 from regard.models.transformer.native.suitable import has_kernels
+from regard.numerics.linear import freeze
 from tests import configs
 from tests.models.native_steps import (
     BATCH,

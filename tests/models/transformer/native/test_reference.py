@@ -12,11 +12,11 @@ from torch.autograd import forward_ad
 
 from regard import kernels
 from regard.data.batch import START
-from regard.linear import freeze
 from regard.models.contracts import Memory
 from regard.models.transformer import NativeTransformerDecoder
 from regard.models.transformer.decoder import TransformerState
 from regard.models.transformer.native.state import NativeState
+from regard.numerics.linear import freeze
 from tests.models.native_steps import (
     BATCH,
     assert_dropout_in_training,

@@ -8,10 +8,10 @@ import torch
 from regard import kernels
 from regard.building import build_translation
 from regard.data.batch import PAD, START, pad
-from regard.linear import freeze
 from regard.models.ensemble import Ensemble
 from regard.models.transformer import NativeTransformerDecoder
 from regard.models.transformer.native.state import NativeState
+from regard.numerics.linear import freeze
 from regard.search import BeamSettings, Limits, beam, greedy
 from tests import configs
 from tests.models.native_steps import VOCABULARY

@@ -11,9 +11,9 @@ from regard import kernels
 from regard.attention.kv_cache import MIN_CAPACITY
 from regard.data.batch import START
 from regard.errors import UserError
-from regard.linear import freeze
 from regard.models.contracts import Memory
 from regard.models.transformer.native.state import NativeState
+from regard.numerics.linear import freeze
 from tests import configs
 from tests.models.native_steps import (
     BATCH,

@@ -12,7 +12,6 @@ from regard.attention.scores import ADDITIVE_SCORES
 from regard.fast_path import are_unchanged, is_exactly
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.linear import Linear
 from regard.models.recurrent.attention import CrossAttention, DecoderAttention
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
 from regard.models.recurrent.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
@@ -26,6 +25,7 @@ from regard.models.recurrent.output import (
 )
 from regard.models.recurrent.parts import DecoderParts
 from regard.models.recurrent.queries import StateQuery
+from regard.numerics.linear import Linear
 
 FEEDINGS = (NoFeeding, ContextFeeding, AttentionalFeeding)
 """Feedings in the order of `Fed` of regard/kernels/models/recurrent_step.hpp."""

@@ -20,12 +20,12 @@ from regard.fast_path import is_exactly
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Rotary
 from regard.layers.residual import PreNorm
-from regard.linear import has_integers, is_packed
 from regard.models.contracts import Encoded
 from regard.models.native import NativeModule
 from regard.models.transformer.encoder import TransformerEncoder
 from regard.models.transformer.native.suitable import encoder_has_kernels
 from regard.models.transformer.native.weights import EncoderWeights, Norm
+from regard.numerics.linear import has_integers, is_packed
 from regard.panels import ACTIVATIONS, check_array
 from regard.shapes import Bool, Float, Tensor
 

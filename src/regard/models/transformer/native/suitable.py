@@ -16,9 +16,9 @@ from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
-from regard.linear import Linear
 from regard.models.transformer.decoder import DecoderLayer, TransformerDecoder
 from regard.models.transformer.encoder import EncoderLayer, TransformerEncoder
+from regard.numerics.linear import Linear
 
 
 def encoder_has_kernels(encoder: TransformerEncoder) -> bool:

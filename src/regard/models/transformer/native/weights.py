@@ -14,10 +14,10 @@ from regard import kernels
 from regard.attention.dot.choose import dot_scale
 from regard.attention.multihead import Heads
 from regard.layers.feed_forward import FeedForward
-from regard.linear import stacked_panels
 from regard.models.native import ReferencedArrays, packed_layer
 from regard.models.transformer.decoder import TransformerDecoder
 from regard.models.transformer.encoder import TransformerEncoder
+from regard.numerics.linear import stacked_panels
 from regard.panels import PackedLayer, PackedMatrix, PanelsStructure
 from regard.shapes import Float, Tensor
 

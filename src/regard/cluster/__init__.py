@@ -1,0 +1,1 @@
+"""Work on a Ray cluster: bulk inference, sweeps, the service, and joining a cluster."""

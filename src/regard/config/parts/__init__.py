@@ -1,0 +1,1 @@
+"""Records of the parts of models: encoders, decoders, heads, attention."""

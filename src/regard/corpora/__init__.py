@@ -1,0 +1,1 @@
+"""Corpora: from files and generators to train, dev and test pairs."""

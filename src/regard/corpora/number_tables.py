@@ -1,0 +1,57 @@
+"""Tables of numbers, of which only one column would be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from regard.config import Data
+from regard.corpora.table_settings import table_settings
+from regard.data.examples import Pair
+from regard.data.files.objects import NAME, Table
+from regard.data.recognition import formats
+from regard.data.recognition.decimals import is_number
+from regard.data.recognition.inspection import can_inspect
+from regard.data.recognition.roles import num_columns_of_numbers
+
+NUM_ROWS = 200
+"""Number of pairs and rows that are compared."""
+MIN_COLUMNS = 3
+"""Number of columns of numbers from which one of them is not enough."""
+
+
+def describe_numbers(config: Data, pairs: Iterable[Pair], table: Table | None) -> tuple[str, ...]:
+    """Return a sentence if each source is one number of a table that has only columns of numbers,
+    apart from its labels."""
+    has_features = bool(getattr(config, "feature_columns", None))
+    if has_features or not _are_numbers(config, list(islice(pairs, NUM_ROWS))):
+        return ()
+    rows = _rows(config) if table is None else table.rows[:NUM_ROWS]
+    num_numbers, num_texts = num_columns_of_numbers(rows)
+    if num_numbers < MIN_COLUMNS or num_texts > 1:
+        return ()
+    name = NAME if table is not None or config.path is None else " ".join(config.path.name.split())
+    return (
+        f"{name}: the sources are one of {num_numbers} columns of numbers: write the numbers of "
+        'each row into one column, as in "0.1 0.5 0.2", and train a number from them with `regard '
+        "train values FILE`, or a label with `regard train values FILE --data.target label`",
+    )
+
+
+def _are_numbers(config: Data, pairs: Sequence[Pair]) -> bool:
+    """Return whether the sources are numbers, and of pairs of texts the targets too."""
+    is_translated = config.task == "translate"
+    return bool(pairs) and all(
+        is_number(pair.source) and (not is_translated or is_number(pair.target)) for pair in pairs
+    )
+
+
+def _rows(config: Data) -> Sequence[Sequence[str]]:
+    """Return the first rows of a file, without the first one, which may be a header; none for
+    generated data, two files, a folder, or a pipe."""
+    path = config.path
+    if path is None or getattr(config, "target_path", None) or not can_inspect(path):
+        return ()
+    settings = table_settings(config)
+    form = formats.recognise(path, settings)
+    return [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)][1:]

@@ -1,0 +1,109 @@
+"""Settings by which the files of a configuration are read, fields that a file decides, and recipes
+on data files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from regard import recipes
+from regard.config import DATA_SECTIONS, ClassificationDataConfig, Data, DataConfig, Experiment
+from regard.data.files.tables import TableSettings, suffix_of
+from regard.data.recognition.inspection import Inspection
+from regard.errors import UserError
+from regard.names import FORMAT
+
+
+def table_settings(config: Data) -> TableSettings:
+    """Return the format and the columns of a configuration. None: recognised from each file."""
+    return TableSettings(
+        encoding=config.encoding,
+        delimiter=config.delimiter,
+        header=config.header,
+        sheet=config.sheet,
+        source_columns=columns(config.source_column),
+        target_columns=columns(config.target_column),
+        feature_columns=getattr(config, "feature_columns", None),
+        decimal_mark=getattr(config, "decimal_mark", None),
+    )
+
+
+def check_choice(checks: str | None, problem: str) -> None:
+    """Raise a UserError for a choice of columns that the user has to make, unless data.checks is
+    warn."""
+    if problem and checks != "warn":
+        raise UserError(f"{problem}; to train anyway: --data.checks warn")
+
+
+def settings_for(path: Path, data: Data) -> TableSettings:
+    """Return the columns of a training for another file, whose format is recognised. The file that
+    was trained on has the format of the training too."""
+    settings = table_settings(data)
+    if data.path is not None and data.path.resolve() == path.resolve():
+        return settings
+    return replace(settings, **dict.fromkeys(FORMAT))
+
+
+def columns(value: str | tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return one column, or several, as several."""
+    return (value,) if isinstance(value, str) else value
+
+
+def with_fields(data: Data, values: Mapping[str, str]) -> Data:
+    """Return the data with the fields that an inspection found, by their full names. Classification
+    has several target columns."""
+    changed: dict[str, Any] = {name.removeprefix("data."): value for name, value in values.items()}
+    if isinstance(data, ClassificationDataConfig) and "target_column" in changed:
+        changed["target_column"] = columns(changed["target_column"])
+    return replace(data, **changed)
+
+
+def number_fields(data: Data, recognised: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields about numbers that a recipe takes from the fields that an inspection
+    recognised: texts as sources, if the recipe reads series with a number each, and the decimal
+    mark."""
+    if not isinstance(data, ClassificationDataConfig):
+        return {}
+    names = list[str]()
+    if data.source == "series" and recognised.get("data.source") == "text":
+        names.append("data.source")
+    if data.target == "number" and data.decimal_mark is None:
+        names.append("data.decimal_mark")
+    return {name: recognised[name] for name in names if name in recognised}
+
+
+def experiment_on_file(path: Path, inspection: Inspection | None, name: str) -> Experiment:
+    """Return the experiment of the recipe that suits a data file. A file that is not inspected has
+    captions if it is JSON, otherwise pairs for the default model."""
+    if inspection is not None:
+        return experiment_of_recipe(inspection.roles.recipe, path, name, inspection.fields())
+    if suffix_of(path) == ".json":
+        return experiment_of_recipe("captions", path, name, {})
+    return Experiment(name=name, data=DataConfig(path=path))
+
+
+def experiment_of_recipe(
+    recipe: str, path: Path | None, name: str, values: Mapping[str, str]
+) -> Experiment:
+    """Return the experiment of a recipe on a data file, or on data in memory, with these fields of
+    its data."""
+    experiment = recipes.load(recipes.find(recipe))
+    data = with_fields(with_path(experiment.data, path), values)
+    return replace(experiment, name=name, about="", data=data)
+
+
+def with_path(data: Data, path: Path | None) -> Data:
+    """Return the data with this file, or none for data in memory, and without generated data or
+    other corpora."""
+    size = DATA_SECTIONS[data.task]().synthetic_size
+    if isinstance(data, DataConfig):
+        data = replace(data, mix=None)
+    return replace(data, path=path, synthetic=None, synthetic_size=size)
+
+
+def run_name(path: Path) -> str:
+    """Return the name of a run on a data file: its name without suffixes. Empty if nothing is
+    left."""
+    return path.name.lstrip(".").split(".")[0]

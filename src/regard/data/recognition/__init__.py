@@ -1,0 +1,1 @@
+"""Recognition of tables: their encoding and format, and what each column is for."""

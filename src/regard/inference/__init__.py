@@ -1,0 +1,1 @@
+"""Inference over files: parts of an input that several processes share."""

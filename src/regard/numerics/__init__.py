@@ -1,0 +1,1 @@
+"""Matrix products, their libraries and their precision."""

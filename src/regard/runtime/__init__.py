@@ -1,0 +1,1 @@
+"""The process and its machine: device, processes, signals, memory, instruction set."""

@@ -1,0 +1,1 @@
+"""Files: bounded reading, atomic writing, weights of models, records of runs."""

@@ -1,0 +1,1 @@
+"""Parts of a training that all tasks share: set-up, objectives, checks, cost."""

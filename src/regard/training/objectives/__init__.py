@@ -1,0 +1,1 @@
+"""Objectives of a training: likelihood, rewards, distillation, consistency."""

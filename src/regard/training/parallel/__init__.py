@@ -1,0 +1,1 @@
+"""Training in several processes: replicas, sharded weights and their files."""

@@ -1,0 +1,339 @@
+"""Wrong options: each gets one line that names the option, what came and what was expected."""
+
+import importlib
+import shlex
+from dataclasses import is_dataclass
+from typing import Literal
+
+import pytest
+
+from regard import recipes
+from regard.cli import main
+from regard.cli.check import Options as CheckOptions
+from regard.cli.check import run
+from regard.cli.parsing import options
+from regard.cli.score import Options as ScoreOptions
+from regard.cli.train import Options
+from regard.config import KINDS
+from regard.config.checks import alternatives, field_types
+from regard.errors import UsageError, UserError
+from tests.cli.test_commands import regard
+
+NUMBERS = ["three", "1,5", "", "1e400", "0x10", "9" * 5000, str(2**1100), "-1", "nan", "½", "1 2"]
+CHOICES = ["", "x", "GRU!", "None ", "é", "\udcff"]
+CHOICES_OF_KINDS = [
+    (task, part, kind)
+    for task, parts in KINDS.items()
+    for part, kinds in parts.items()
+    for kind in kinds
+]
+
+
+def default_of(task, part, kind):
+    experiment = recipes.default({"data.task": task, f"model.{part}.kind": kind})
+    return Options(recipe="copy", experiment=experiment)
+
+
+def flags(record, *wanted, prefix="--"):
+    """The options whose annotation has one of these types."""
+    for name, hint in field_types(type(record)).items():
+        value = getattr(record, name)
+        if is_dataclass(value):
+            yield from flags(value, *wanted, prefix=f"{prefix}{name}.")
+            continue
+        kinds = [getattr(kind, "__origin__", kind) for kind in alternatives(hint)]
+        if any(kind in wanted for kind in kinds):
+            yield f"{prefix}{name}".replace("_", "-")
+
+
+def differs(flag, choice):
+    """Whether the option belongs to the model, or this choice is the first of its task: the other
+    sections are the same for all models of a task."""
+    task, _, _ = choice
+    first = next(known for known in CHOICES_OF_KINDS if known[0] == task)
+    return flag.startswith("--model.") or choice == first
+
+
+@pytest.mark.parametrize(("task", "part", "kind"), CHOICES_OF_KINDS)
+def test_invalid_values_are_rejected_in_every_option(task, part, kind):
+    default = default_of(task, part, kind)
+    numbers, choices = (
+        list(flags(default.experiment, *kinds)) for kinds in ((int, float), (Literal,))
+    )
+    assert len(numbers) > 20
+    assert len(choices) > 5
+    for names, values in ((numbers, NUMBERS), (choices, CHOICES)):
+        for flag in names:
+            for value in values if differs(flag, (task, part, kind)) else ():
+                with pytest.raises(UserError, match=rf"^{flag} is .*: expected") as caught:
+                    options.check(Options, ["copy", f"{flag}={value}"], default)
+                assert "\n" not in str(caught.value)
+                assert len(str(caught.value)) < 250
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64, 2**70, 2**40])
+def test_whole_numbers_beyond_their_range_are_refused(value):
+    for choice in CHOICES_OF_KINDS:
+        default = default_of(*choice)
+        for flag in flags(default.experiment, int):
+            if (flag.endswith("seed") and value == 2**40) or not differs(flag, choice):
+                continue
+            with pytest.raises(UserError, match=rf"^{flag} is '{value}': expected"):
+                options.check(Options, ["copy", flag, str(value)], default)
+
+
+@pytest.mark.parametrize("task", KINDS)
+def test_sections_beside_the_model_are_the_same_for_all_models_of_a_task(task):
+    sections = set()
+    for choice in CHOICES_OF_KINDS:
+        if choice[0] == task:
+            experiment = default_of(*choice).experiment
+            sections.add(
+                (type(experiment.data), type(experiment.training), type(experiment.search))
+            )
+    assert len(sections) == 1
+
+
+def test_named_alternatives_to_numbers_are_accepted():
+    default = default_of("translate", "decoder", "recurrent")
+    words = ["--training.clip", "None", "--search.length-penalty", "average", "--data.synthetic"]
+    words += [
+        "None",
+        "--model.decoder.key-layers",
+        "0",
+        "-1",
+        "--training.adam-betas",
+        "0.8",
+        "0.9",
+        "--help",
+    ]
+    options.check(Options, ["copy", *words], default)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("trian", "unknown command 'trian'; did you mean train?"),
+        ("train luong", "did you mean multi30k-luong or tatoeba-luong?"),
+        ("train copy --training.epochs three", "--training.epochs is 'three': expected a whole"),
+        ("train copy --training.epochs=1,5", "--training.epochs is '1,5': expected a whole number"),
+        ("train copy --data.tokenizer chars", "did you mean characters?"),
+        ("train copy --model.decoder.attention.score addtive", "did you mean additive?"),
+        (
+            "train copy --model.decoder.key-layers 0 b",
+            "--model.decoder.key-layers is '0 b': expected a list",
+        ),
+        (
+            "train copy --model.encoder.kind dilated_convolution --model.encoder.unfolding 1.2 -1",
+            "--model.encoder.unfolding is '1.2 -1': expected 2 values: a number above 0 to 100 "
+            "and a whole number from 0 to 10,000",
+        ),
+        ("train copy --training.adam-betas 0.9", "expected 2 values, each a number"),
+        ("train copy --training.seed 18446744073709551616", "from 0 to 9,223,372,036,854,775,807"),
+        ("train copy --model.size 1099511627776", "--model.size is '1099511627776': expected"),
+        ("train copy --model.decoder.extra-vectors /dev/zero", "it is a device"),
+        ("train copy --model.decoder.extra-vectors /", "is a directory"),
+        (
+            "train trec --model.decoder.wiring luong",
+            "--model.decoder.wiring is an option of data.task translate and caption, but data.task",
+        ),
+        (
+            "train copy --model.decoder.kind transformer --model.decoder.wiring luong",
+            "option of model.decoder.kind recurrent, but model.decoder.kind is transformer",
+        ),
+        ("train copy --data.images x", "option of data.task caption, but data.task is translate"),
+        ("translate x --beam 4611686018427387904", "--beam is '4611686018427387904': expected"),
+        ("translate x --nbest 0", "--nbest is '0': expected a whole number from 1 to"),
+        ("translate x --length-penalty avg", "expected average or a number at least 0"),
+        ("caption x y --beam 1e3", "--beam is '1e3': expected a whole number"),
+        ("evaluate x --examples -1", "--examples is '-1': expected a whole number from 0"),
+        ("check x --min-count 0", "--min-count is '0': expected a whole number from 1"),
+        ("check x --tokenizer word", "did you mean words?"),
+        ("data numbers --size 99999999999999", "--size is '99999999999999': expected a whole"),
+        ("data numbers --seed -1", "--seed is '-1': expected a whole number from 0"),
+        ("plot x text --layer one", "--layer is 'one': expected a whole number"),
+        ("train", "name a recipe (`regard recipes` lists them) or a data file"),
+        ("train copy more", "unexpected arguments: more: expected at most one data file, which ex"),
+        ("train copy missing", "missing: expected at most one data file, which exists and"),
+        ("train copy --data.limit 9 x.tsv", "x.tsv: expected at most one data file"),
+        ("train copy --model.family", "--model.family has no value: expected recurrent or transf"),
+        ("train copy --model.family --resume", "--model.family has no value: expected recurrent"),
+        ("train labels --model.family classifier", "which is short for --model.encoder.kind"),
+        (
+            "train copy --model.encoder.kind transformer --model.encoder.kind=recurrent",
+            "--model.encoder.kind comes 2 times: expected one value",
+        ),
+        ("train copy -x", "unexpected arguments: -x;"),
+        ("train copy --training.epoch 5", "'--training.epoch'; did you mean --training.epochs?"),
+        ("train copy --hidden 3", "unknown option '--hidden'; did you mean --model.size?"),
+        ("train copy --bogus", "unknown option '--bogus'; --help lists the options"),
+        ("train copy --training.epochs", "--training.epochs has no value: expected a whole"),
+        ("train copy --data.path --resume", "--data.path has no value: expected a path"),
+        (
+            "train copy --model.encoder.bidirectional True",
+            "True (a switch takes no value: write --model.encoder.bidirectional or "
+            "--model.encoder.no-bidirectional)",
+        ),
+        (
+            "train copy --model.decoder.no-gate true",
+            "write --model.decoder.gate or --model.decoder.no-gate)",
+        ),
+        (
+            "train copy --no-model.decoder.gate",
+            "unknown option '--no-model.decoder.gate'; did you mean --model.decoder.no-gate?",
+        ),
+        (
+            "train copy --model.encoder.bidirectional=1",
+            "is a switch and takes no value, but '1' came",
+        ),
+        ("train copy --resume=false", "write --resume or --no-resume"),
+        ("train copy --resume --resume=false", "write --resume or --no-resume"),
+        ("translate", "missing: RUN (run folder); `regard translate --help`"),
+        ("translate x y z", "unexpected arguments: z;"),
+        ("translate x -o", "-o/--output has no value;"),
+        ("score", "missing: RUN (run folder) and PAIRS (pairs: a file with source TAB target"),
+        ("translate x --ensemble", "--ensemble has no value;"),
+        ("average a", "two or more runs to average, got 1; name the folder of the new run with -o"),
+        ("average a b", "name the folder of the new run with -o FOLDER"),
+        ("train copy --training.learning-rate 1,5", "more than 0; write 1.5 with a point"),
+        ("train copy --model.size 1,024", "; write 1024 without commas"),
+        ("train copy --run x", "unknown option '--run'; did you mean --output?"),
+        ("data bogus", "invalid choice 'bogus' for argument 'name'"),
+        ("plot x text --bogus", "unknown option '--bogus'"),
+        ("demo --output /etc", "/etc is not a demo's folder"),
+        ("demo --output /dev/null", "/dev/null is not a demo's folder"),
+    ],
+)
+def test_mistakes_are_one_line(capsys, arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = regard(capsys, *arguments.split())
+    assert status in (1, 2)
+    assert out == "" or arguments.startswith(("train copy --model.decoder.extra-vectors", "demo"))
+    assert err.count("\n") == 1
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        "--model.size 1048576",
+        "--model.size 100000 --model.decoder.attention.size 1048576",
+        "--model.decoder.memory-vectors 1048576 --model.size 65536",
+        "--model.decoder.context-window 1000 --model.size 1048576 --model.decoder.key-layers 0 -1",
+        "--model.family transformer --model.size 262144",
+    ],
+)
+def test_a_model_beyond_the_machines_memory_is_refused_before_it_is_built(
+    capsys, sizes, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    data = "--data.synthetic-size 100 --data.dev-size 0 --data.test-size 0"
+    status, _, err = regard(capsys, "train", "copy", *data.split(), *sizes.split())
+    assert status == 1
+    assert err.startswith("regard train: the model has ")
+    assert "GiB of memory, but this machine has " in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_texts_may_be_boolean_words_or_begin_with_a_hyphen(capsys):
+    for words in (["--mean", "no"], ["--mean", "--", "--bogus"]):
+        status, _, err = regard(capsys, "plot", "no-run", *words)
+        assert (status, "no-run" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "word", ["--model.encoder.no-bidirectional", "--model.encoder.bidirectional", "--help"]
+)
+def test_switches_have_a_negated_form(word):
+    options.check(Options, ["copy", word], default_of("translate", "decoder", "recurrent"))
+
+
+@pytest.mark.parametrize("name", ["x" * 6000, "a/" * 3000], ids=["name", "path"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "train LONG",
+        "train LONG.tsv",
+        "train LONG.yaml",
+        "train copy --output LONG --data.synthetic-size 20",
+        "train copy --data.path LONG",
+        "train copy --data.tokenizer LONG",
+        "train copy --model.family LONG",
+        "train copy --LONG",
+        "train --LONG",
+        "translate LONG",
+        "plot x text -o LONG",
+        "evaluate LONG",
+        "check LONG",
+        "recipes LONG",
+        "demo --output LONG",
+        "LONG",
+    ],
+)
+def test_long_names_are_shortened(capsys, tmp_path, monkeypatch, arguments, name):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = regard(capsys, *arguments.replace("LONG", name).split())
+    assert status in (1, 2)
+    assert err.count("\n") == 1
+    assert len(err) < 500
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_file_after_an_ensemble_is_not_a_member(tmp_path):
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    first, second, third, file = (str(tmp_path / name) for name in ("a", "b", "c", "pairs.tsv"))
+    for words, ensemble in (
+        ([first, "--ensemble", second, file], [second]),
+        ([first, "--ensemble", second, third, file], [second, third]),
+        ([first, "--ensemble", second, "--ensemble", third, file], [second, third]),
+        ([first, file, "--ensemble", second, third], [second, third]),
+        ([first, "--ensemble", "gone", file], ["gone"]),
+    ):
+        parsed = options.parse(ScoreOptions, words, "regard score")
+        assert list(map(str, parsed.ensemble)) == ensemble
+        assert (str(parsed.run), str(parsed.pairs)) == (first, file)
+
+
+@pytest.mark.parametrize(
+    "command", ["translate", "classify", "caption", "evaluate", "plot", "score"]
+)
+def test_examples_of_the_help_are_command_lines_of_the_command(command, capsys):
+    module = importlib.import_module(f"regard.cli.{command}")
+    with pytest.raises(SystemExit):
+        main.run([command, "--help"])
+    text = capsys.readouterr().out
+    assert len(module.HELP_EXAMPLES) >= 2
+    for line, _ in module.HELP_EXAMPLES:
+        assert line in text
+        program, name, *arguments = shlex.split(line)
+        assert (program, name) == ("regard", command)
+        options.check(module.Options, arguments)
+
+
+@pytest.mark.parametrize("command", ["translate", "classify", "evaluate", "check"])
+def test_help_names_the_opposite_of_a_recognised_switch(command, capsys):
+    with pytest.raises(SystemExit):
+        main.run([command, "--help"])
+    assert "  --[no-]header  " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--header"], ["--header", "True"]),
+        (["--no-header", "x"], ["--header", "False", "x"]),
+        (["--header", "False"], ["--header", "False"]),
+        (["--header=None", "-o", "x"], ["--header=None", "-o", "x"]),
+        (["--images", "x", "--", "--no-header"], ["--images", "x", "--", "--no-header"]),
+    ],
+)
+def test_switches_that_are_recognised_by_default(arguments, expected):
+    assert options.with_switch_values(CheckOptions, arguments) == expected
+
+
+@pytest.mark.parametrize("words", [[""], ["--task", "translate", ""], ["", "--min-count", "2"]])
+def test_an_empty_argument_is_no_folder(words):
+    with pytest.raises(UsageError, match="an argument is empty"):
+        run(words)
