@@ -6,8 +6,9 @@ are the labels of other rows, or where few parts are combined in many ways and o
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from regard.characters import composed
@@ -73,9 +74,11 @@ def texts_of(cell: str) -> tuple[str, ...]:
     return cell.items
 
 
-def find_several_labels(counts: Counter[str]) -> SeveralLabels | None:
+def find_several_labels(
+    counts: Counter[str], max_labels: int = sys.maxsize
+) -> SeveralLabels | None:
     """Return the cells that have several labels, from the number of rows of each cell; None if none
-    has."""
+    has, or if there are more than `max_labels` labels."""
     typed = [cell for cell in counts if type(cell) is ListText]
     if any(cell.has_several_labels for cell in typed):
         return _of_lists(typed)
@@ -86,8 +89,7 @@ def find_several_labels(counts: Counter[str]) -> SeveralLabels | None:
         names = frozenset(name for items in lists.values() for name in items)
         return SeveralLabels(several, names) if several else None
     for separator in (*SEPARATORS, *RARE_SEPARATORS):
-        split = {cell: _parts(cell, separator) for cell in counts if separator in cell}
-        several = {cell: parts for cell, parts in split.items() if len(parts) > 1}
+        several = _split(counts, separator, max_labels)
         if not several or not _may_separate(several, separator):
             continue
         single = {cell for cell in counts if cell not in several}
@@ -95,6 +97,19 @@ def find_several_labels(counts: Counter[str]) -> SeveralLabels | None:
             parts = frozenset(part for parts in several.values() for part in parts)
             return SeveralLabels(several, parts | single)
     return None
+
+
+def _split(cells: Iterable[str], separator: str, max_labels: int) -> dict[str, tuple[str, ...]]:
+    """Return the parts of the cells that have several; none for more than `max_labels` parts."""
+    several, labels = {}, set[str]()
+    for cell in cells:
+        parts = _parts(cell, separator) if separator in cell else ()
+        if len(parts) > 1:
+            several[cell] = parts
+        labels.update(several.get(cell, (cell,)))
+        if len(labels) > max_labels:
+            return {}
+    return several
 
 
 def _of_lists(cells: Sequence[ListText]) -> SeveralLabels | None:

@@ -29,6 +29,8 @@ NUM_INNER = NUM_ROWS - NUM_FIRST - NUM_LAST
 """Number of rows at equal distances between both ends."""
 BETWEEN_OBJECTS = re.compile(BETWEEN.encode())
 QUOTE = re.compile('"')
+CLEAR_VOTES = 16
+"""Majority of quotes that decides whether a part of a table begins inside a quoted cell."""
 Cells = tuple[str, ...]
 
 
@@ -241,6 +243,8 @@ def _begins_inside_quotes(text: str, delimiter: str) -> bool:
         ends = after in edges and before not in (*edges, '"')
         if begins != ends:
             votes += 1 if begins == (number % 2 == 1) else -1
+        if abs(votes) == CLEAR_VOTES:
+            break
     return votes > 0
 
 

@@ -263,10 +263,9 @@ class Table:
             return True
         if self.num_rows < FEW_ROWS or median(map(len, cells)) > MAX_LABELS_LENGTH:
             return False
-        labels = find_several_labels(Counter(cell for cell in cells if cell))
-        return labels is not None and len(labels.names) <= min(
-            MAX_LABELS, self.num_rows / MIN_ROWS_PER_LABEL
-        )
+        max_labels = min(MAX_LABELS, self.num_rows // MIN_ROWS_PER_LABEL)
+        labels = find_several_labels(Counter(cell for cell in cells if cell), max_labels)
+        return labels is not None and len(labels.names) <= max_labels
 
     def is_quantity(self, column: int) -> bool:
         """Return whether a column has numbers, with too many different values for labels, that are
@@ -277,8 +276,8 @@ class Table:
         is_set = column == self.target
         are_quantities = is_set or self.kinds[column] == "number"
         has_many = self.num_values(column) > max_labels
-        has_many = has_many and column not in self.with_several_labels
-        return has_many and are_quantities and self.forms[column].fits
+        are_numbers = has_many and are_quantities and self.forms[column].fits
+        return are_numbers and column not in self.with_several_labels
 
 
 def are_whole(cells: Sequence[str]) -> bool:

@@ -31,6 +31,7 @@ WORDS_FOR_MISSING = (
 )
 MISSING = frozenset(WORDS_FOR_MISSING.split())
 """Marks of missing values, in lower case."""
+DIGIT = re.compile(r"\d")
 DIGITS = str.maketrans("23456789", "11111111")
 """Digits that have one meaning for the form of a number."""
 EXPONENT_TEXT = r"[eE](-\d+|\+?0*\d{1,2})"
@@ -112,10 +113,10 @@ class NumberForm:
         numbers such as 1.234 a decimal point."""
         is_typed = NumberText in {*map(type, cells)}
         texts = [cell for cell in cells if not _is_typed(cell)] if is_typed else cells
-        shapes = Counter(map(methodcaller("translate", DIGITS), texts))
-        del shapes[""]
+        words = [text for text in texts if text and DIGIT.search(text) is None]
+        shapes = Counter(map(methodcaller("translate", DIGITS), filter(DIGIT.search, texts)))
         form = _form(shapes, mark, usual, is_typed=is_typed)
-        return _counted(form, shapes, len(cells) - len(texts))
+        return _counted(form, shapes, words, len(cells) - len(texts))
 
     @property
     def fits(self) -> bool:
@@ -215,10 +216,14 @@ def _form(
     return NumberForm(decided, unit, has_spaces, _title(fitting, decided), undecided)
 
 
-def _counted(form: NumberForm, shapes: Mapping[str, int], num_typed: int) -> NumberForm:
-    """Return the form with the numbers of cells that have it or not."""
+def _counted(
+    form: NumberForm, shapes: Mapping[str, int], words: Sequence[str], num_typed: int
+) -> NumberForm:
+    """Return the form with the numbers of cells that have it or not. `words`: cells without
+    digits."""
     others = {shape: count for shape, count in shapes.items() if form.plain(shape) is None}
     missing = sum(count for shape, count in others.items() if is_missing(shape))
+    missing += sum(map(is_missing, words))
     units = dict[str, int]()
     for shape, count in others.items():
         number = split_number(shape)
@@ -227,9 +232,9 @@ def _counted(form: NumberForm, shapes: Mapping[str, int], num_typed: int) -> Num
     is_usual = form.mark == "point" and not form.unit
     return replace(
         form,
-        is_plain=is_usual and all(map(PLAIN.fullmatch, shapes)),
+        is_plain=is_usual and not words and all(map(PLAIN.fullmatch, shapes)),
         num_numbers=num_typed + sum(shapes.values()) - sum(others.values()),
-        num_others=sum(others.values()) - missing,
+        num_others=sum(others.values()) + len(words) - missing,
         num_amounts=sum(units.values()) if len(units) < MAX_UNITS else 0,
         num_missing=missing,
     )

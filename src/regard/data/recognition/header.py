@@ -165,10 +165,9 @@ def _are_names(cells: Sequence[str]) -> bool:
     """Return whether all cells are different names of languages or of other sides of pairs, or
     usual names beside them."""
     filled = [cell for cell in cells if cell]
-    is_different = len({cell.lower() for cell in filled}) == len(filled)
-    num_sides = sum(map(is_side, filled))
-    are_known = all(is_side(cell) or is_usual_name(cell) for cell in filled)
-    return len(filled) > 1 and is_different and num_sides > 0 and are_known
+    if len(filled) < 2 or not all(is_side(cell) or is_usual_name(cell) for cell in filled):
+        return False
+    return any(map(is_side, filled)) and len({cell.lower() for cell in filled}) == len(filled)
 
 
 def _are_single_words(body: Sequence[Sequence[str]]) -> bool:
