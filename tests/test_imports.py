@@ -17,7 +17,7 @@ OWNERS = {
     "matplotlib": ("viewing",),
     "rich": ("cli", "viewing/terminal.py", "viewing/sentence.py"),
     "PIL": ("data", "viewing"),
-    "starlette": ("serving",),
+    "starlette": ("cluster/deployment.py", "serving"),
     "uvicorn": ("serving",),
     "prometheus_client": ("serving",),
     "sacrebleu": ("metrics",),
