@@ -127,7 +127,7 @@ class CTranslate2Translation:
         about = json.loads((exported / "about.json").read_text(encoding="utf8"))
         return cls(translator, Tokenizers.load(RunFolder(run)), about)
 
-    def lengths(self, items: Sequence[str]) -> list[int]:
+    def lengths(self, items: Sequence[str], settings: Any) -> list[int]:  # noqa: ARG002
         return [len(ids) for ids in self.tokenizers.source.encode_batch(items)]
 
     def needs(self, lengths: Sequence[int], settings: Any) -> list[Any]:  # noqa: ARG002

@@ -52,6 +52,8 @@ def test_an_older_package_of_the_host_is_missing(modules):
 
 @pytest.mark.parametrize("recipe", ["multi30k-luong", "multi30k-transformer"])
 def test_peers_of_the_small_form_train_on_every_cpu(monkeypatch, recipe):
+    for name in ("data", "peers"):  # other benchmarks have modules of these names
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(ROOT / "benchmarks/gpu")
     import data
     import peers
