@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -80,9 +81,9 @@ def mean_state(encoded: Encoded) -> Summary:
     states, mask = encoded.layers[-1], encoded.mask
     if torch.is_grad_enabled():
         return Summary(masked_mean(states, mask)[:, None])
-    total = states.masked_fill(~mask[..., None], 0).cumsum(dim=1)[:, -1:]
-    count = mask.sum(dim=1)[:, None, None].clamp(min=1)
-    return Summary(total.sum(dim=1, keepdim=True) / count)
+    positions = states.masked_fill(~mask[..., None], 0).unbind(dim=1)
+    total = reduce(torch.add, positions, states.new_zeros(len(states), states.size(-1)))
+    return Summary((total / mask.sum(dim=1, keepdim=True).clamp(min=1))[:, None])
 
 
 def masked_mean(
