@@ -214,10 +214,10 @@ def _next_commands(experiment: Experiment, folder: Path) -> list[str]:
 def parse(arguments: list[str], on_message: Callable[[str], None] = say) -> Options:
     """Return the options. Their defaults are the values of the recipe, or of the resumed run.
     `on_message` takes each line about the data file and about unused fields of the recipe."""
-    if "--output=" in arguments or {("--output", ""), ("-o", "")} & {*pairwise(arguments)}:
-        raise UsageError("--output is empty: expected a folder (default: runs/NAME)")
-    if "--output=-" in arguments or {("--output", "-"), ("-o", "-")} & {*pairwise(arguments)}:
-        raise UsageError("--output is -: expected a folder (default: runs/NAME)")
+    pairs = {*pairwise(arguments)}
+    for value, title in (("", "empty"), ("-", "-")):
+        if f"--output={value}" in arguments or {("--output", value), ("-o", value)} & pairs:
+            raise UsageError(f"--output is {title}: expected a folder (default: runs/NAME)")
     if not arguments:
         raise UsageError(
             "name a recipe (`regard recipes` lists them) or a data file, as in `regard train "

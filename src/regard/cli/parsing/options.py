@@ -99,7 +99,8 @@ def _with_standard_output(record: Record, prog: str) -> Record:
     if files == ["output"] and prog.split()[-1] in LINE_COMMANDS:
         changed: Any = record
         return replace(changed, output=None)
-    for name in {"output", "trace", "alignments"}.intersection(files):
+    name = next((name for name in files if name in ("output", "trace", "alignments")), None)
+    if name is not None:
         raise UsageError(
             f"--{name} is -: expected the name of a file or folder, because the standard output "
             "has other lines"
