@@ -88,15 +88,17 @@ def test_a_wrong_option_is_one_line(capsys, served, arguments, message):
     assert not served
 
 
-def test_a_missing_library_is_one_line_with_its_installation(capsys, monkeypatch):
-    for name in [*sys.modules]:
-        if name.startswith("regard.serving"):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    status, _, err = regard(capsys, "serve", RUNS / "plain")
+def test_a_missing_library_is_one_line_with_its_installation():
+    code = "import sys; sys.modules['uvicorn'] = None; from regard.cli import main\n"
+    code += f"sys.exit(main.run(['serve', {str(RUNS / 'plain')!r}]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
     command = install_command("starlette", "uvicorn", "prometheus-client")
-    assert status == 1
-    assert err == f"regard serve: regard serve needs uvicorn, which is not installed: {command}\n"
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        f"regard serve: regard serve needs uvicorn, which is not installed: {command}"
+    ]
 
 
 def test_a_damaged_model_ends_the_server_with_one_line(tmp_path):

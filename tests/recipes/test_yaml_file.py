@@ -47,10 +47,10 @@ def refused(tmp_path, content):
     """Return the message that rejects a recipe."""
     path = tmp_path / "mine.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(UserError) as caught:
         recipes.load(path)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
     line = str(caught.value)
     assert line.startswith(str(path))
     assert "\n" not in line
