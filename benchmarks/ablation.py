@@ -101,9 +101,9 @@ def plain_copy(model: Any, dtype: Any = None) -> Any:
 
 
 FUSED_LOOP = ("decoders.fused_attention", "decoders.fused_lowest", "gnmt.fused_lowest")
-DECODER_STEP = returning("regard.models.transformer.native.suitable.has_kernels", False)
-ENCODER = returning("regard.models.transformer.native.suitable.encoder_has_kernels", False)
-RECURRENT_STEP = returning("regard.models.recurrent.native.suitable.has_kernels", False)
+DECODER_STEP = returning("regard.compiled.transformer.suitable.has_kernels", False)
+ENCODER = returning("regard.compiled.transformer.suitable.encoder_has_kernels", False)
+RECURRENT_STEP = returning("regard.compiled.recurrent.suitable.has_kernels", False)
 TRAINING_PARTS = {
     "oneDNN products": returning("regard.numerics.linear._suits", False),
     "recurrent scan": without_kernels("regard.layers.recurrent.layers"),

@@ -90,7 +90,7 @@ def products_of(shape: Shape) -> dict[str, Callable[[], object]]:
     from regard import kernels
     from regard.numerics import product_library
     from regard.numerics.linear import linear, weight_gradient
-    from regard.panels import Panels
+    from regard.numerics.panels import Panels
 
     inputs = torch.randn(shape.rows, shape.inner)
     if shape.is_gradient:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from regard.building import build_translation
+from regard.compiled.transformer.decoder import NativeTransformerDecoder
+from regard.compiled.transformer.state import NativeState
 from regard.data.batch import Tokens
 from regard.errors import UserError
 from regard.models.contracts import Memory
-from regard.models.transformer.native.decoder import NativeTransformerDecoder
-from regard.models.transformer.native.state import NativeState
 from regard.numerics.linear import freeze
-from regard.panels import Panels
+from regard.numerics.panels import Panels
 from tests import configs
 from tests.kernels.wrong_inputs import (
     SIZE,

@@ -7,8 +7,8 @@ PyTorch.
 
 oneDNN reorders a weight matrix at every call. For few rows this takes most of the time, so `freeze`
 packs the weights of a model for inference once: in float32 and int8 in panels, for the kernels of
-this package (`panels.py`, `integers.py`), otherwise for oneDNN. oneDNN also compiles a kernel for
-every number of rows, so callers round their numbers of rows with `round_rows_up` and
+this package (`panels.py`, `int8_panels.py`), otherwise for oneDNN. oneDNN also compiles a kernel
+for every number of rows, so callers round their numbers of rows with `round_rows_up` and
 `round_rows_down`.
 """
 
@@ -30,12 +30,12 @@ from torch.overrides import TorchFunctionMode
 
 from regard import kernels
 from regard.fast_path import HOOKS, is_cast, is_exactly, needs_formula
-from regard.integers import MAX_INNER, IntegerPanels
 from regard.names import ShapeClass
 from regard.numerics import product_library
+from regard.numerics.int8_panels import MAX_INNER, IntegerPanels
 from regard.numerics.joined_gradients import JoinedParameters, joined_parameters
+from regard.numerics.panels import PackedMatrix, Panels
 from regard.numerics.product_library import class_of_gradient, class_of_product
-from regard.panels import PackedMatrix, Panels
 from regard.runtime import instruction_set
 from regard.shapes import Float, Int, Tensor
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.compiled.native import NativeModule
 from regard.config import SearchConfig
 from regard.config.search import check_steps
 from regard.data.batch import PAD, START, UNKNOWN
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.models.ensemble import Ensemble
-from regard.models.native import NativeModule
 from regard.models.seq2seq import Seq2Seq
 from regard.names import SearchPrecision, UnknownRule
 from regard.numerics.linear import freeze, warn_of_slow_bfloat16

@@ -1,4 +1,4 @@
-// The layers of a Transformer's encoder: structures. models/transformer/native/ has the same.
+// The layers of a Transformer's encoder: structures. regard/compiled/transformer/ has the same.
 #pragma once
 
 #include "models/step.hpp"

@@ -1,4 +1,4 @@
-// A step of a recurrent decoder with attention: structures. models/recurrent/native/ has the same.
+// A step of a recurrent decoder with attention: structures. regard/compiled/recurrent/ has the same.
 #pragma once
 
 #include "models/step.hpp"

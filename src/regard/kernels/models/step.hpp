@@ -1,5 +1,5 @@
 // A step of a Transformer's decoder: structures, and the kernels that each instruction set has of it.
-// panels.py and models/transformer/native/ have the same structures.
+// regard/numerics/panels.py and regard/compiled/transformer/ have the same structures.
 #pragma once
 
 #include "numbers.hpp"

@@ -233,8 +233,8 @@ class PlainDecoder(ProjectingDecoder):
 
 
 def _native(decoder: BahdanauDecoder | LuongDecoder) -> nn.Module:
-    from regard.models.recurrent.native.decoder import NativeRecurrentDecoder
-    from regard.models.recurrent.native.suitable import has_kernels
+    from regard.compiled.recurrent.decoder import NativeRecurrentDecoder
+    from regard.compiled.recurrent.suitable import has_kernels
 
     return NativeRecurrentDecoder(decoder) if has_kernels(decoder) else decoder
 

@@ -3,10 +3,10 @@
 The heads may use any score of `attention`. Positions are added to embeddings, or rotate queries and
 keys."""
 
+from regard.compiled.transformer.decoder import NativeTransformerDecoder
+from regard.compiled.transformer.encoder import NativeTransformerEncoder
 from regard.models.transformer.decoder import DecoderArguments, DecoderLayer, TransformerDecoder
 from regard.models.transformer.encoder import EncoderArguments, EncoderLayer, TransformerEncoder
-from regard.models.transformer.native.decoder import NativeTransformerDecoder
-from regard.models.transformer.native.encoder import NativeTransformerEncoder
 
 __all__ = [
     "DecoderArguments",

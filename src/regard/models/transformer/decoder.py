@@ -231,8 +231,8 @@ class TransformerDecoder(nn.Module):
     def folded(self) -> nn.Module:
         """Return a decoder whose steps are computed in C++, or this one if a part of it has no
         kernel."""
-        from regard.models.transformer.native.decoder import NativeTransformerDecoder
-        from regard.models.transformer.native.suitable import has_kernels
+        from regard.compiled.transformer.decoder import NativeTransformerDecoder
+        from regard.compiled.transformer.suitable import has_kernels
 
         return NativeTransformerDecoder(self) if has_kernels(self) else self
 

@@ -136,8 +136,8 @@ class TransformerEncoder(nn.Module):
 
     def folded(self) -> nn.Module:
         """Return an encoder that is computed in C++, or this one if a part of it has no kernel."""
-        from regard.models.transformer.native.encoder import NativeTransformerEncoder
-        from regard.models.transformer.native.suitable import encoder_has_kernels
+        from regard.compiled.transformer.encoder import NativeTransformerEncoder
+        from regard.compiled.transformer.suitable import encoder_has_kernels
 
         return NativeTransformerEncoder(self) if encoder_has_kernels(self) else self
 

@@ -1,0 +1,97 @@
+"""Weights of a native recurrent decoder as structures of C++
+(`regard/kernels/models/recurrent_step.hpp`)."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, cast
+
+from torch import nn
+
+from regard import kernels
+from regard.attention import Attention
+from regard.attention.dot.choose import dot_scale
+from regard.compiled.native import ReferencedArrays, packed_layer
+from regard.compiled.recurrent.suitable import FEEDINGS, OUTPUTS, feeding_of
+from regard.layers.recurrent.layers import step_weights
+from regard.layers.recurrent.native_cells import KINDS
+from regard.layers.recurrent.stack import RecurrentStack
+from regard.models.recurrent.attention import CrossAttention
+from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
+from regard.models.recurrent.queries import StateQuery
+from regard.numerics.panels import PackedLayer, PanelsStructure
+from regard.shapes import Float, Tensor
+
+
+@kernels.structure("RecurrentLayer")
+class _Layer(ctypes.Structure):
+    """`RecurrentLayer` of regard/kernels/models/recurrent_step.hpp."""
+
+    _fields_ = [(name, PanelsStructure) for name in ("input", "recurrent")]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of all layers in panels, for one instruction set. The structures refer to
+    `arrays`."""
+
+    layers: Any
+    query: PanelsStructure
+    """Projection of queries of an additive score."""
+    combined: PanelsStructure
+    """Projection of the output layer, if it has one."""
+    vector: Float[Tensor, "key"] | None
+    embeddings: Float[Tensor, "word embedding"]
+    output: PackedLayer
+    """Projection to logits."""
+    settings: tuple[int, ...]
+    """Fields of a step from `kind` to `is_additive`."""
+    key_size: int
+    scale: float
+    lanes: int
+    arrays: ReferencedArrays
+
+    @classmethod
+    def of(cls, decoder: BahdanauDecoder | LuongDecoder) -> Weights:
+        parts, arrays = decoder.parts, ReferencedArrays()
+        stack = cast(RecurrentStack, parts.stack)
+        layers = (_Layer * stack.num_layers)()
+        for place, layer in enumerate(stack.layers):
+            weight, bias, recurrent, shift = step_weights(layer)
+            layers[place] = _Layer(arrays.matrix(weight, bias), arrays.matrix(recurrent, shift))
+        cross = cast(CrossAttention, decoder.attention)
+        attention = cast(Attention, cross.attention)
+        query, vector, key_size = PanelsStructure(), None, stack.hidden_size
+        if attention.additive is None:
+            scale = dot_scale(attention.score, attention.normaliser, key_size)
+        else:
+            score, scale = attention.additive
+            query, key_size = arrays.matrix(score.query_weight), len(score.vector)
+            vector = arrays.array("vector of the score", score.vector, (key_size,))
+        settings = (
+            KINDS[stack.kind],
+            isinstance(decoder, BahdanauDecoder),
+            cast(StateQuery, cross.query).layer % stack.num_layers,
+            OUTPUTS.index(type(parts.output)),
+            FEEDINGS.index(type(feeding_of(decoder))),
+            vector is not None,
+        )
+        projection = getattr(parts.output, "projection", None)
+        combined = PanelsStructure()
+        if isinstance(projection, nn.Linear):
+            combined = arrays.linear(projection)
+        words = parts.embedding.num_embeddings, parts.embedding.embedding_dim
+        return cls(
+            layers,
+            query,
+            combined,
+            vector,
+            arrays.array("embeddings", parts.embedding.weight, words),
+            packed_layer(parts.projection),
+            settings,
+            key_size,
+            cast(float, scale),
+            kernels.lanes(),
+            arrays,
+        )
