@@ -121,16 +121,6 @@ def test_the_public_names_are_listed(module: str) -> None:
     assert sorted(sys.modules[module].__all__) == PUBLIC[module]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("Answer", "Prediction"), ("Translation", "GeneratedText")]
-)
-def test_a_renamed_public_name_has_a_hint(old: str, new: str) -> None:
-    import regard
-
-    with pytest.raises(AttributeError, match=f"has no attribute '{old}'; it is now regard.{new}"):
-        getattr(regard, old)
-
-
 def test_every_public_name_can_be_imported() -> None:
     import regard
 

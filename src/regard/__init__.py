@@ -58,12 +58,6 @@ _MODULES = {
     "load": "regard.pipeline.load",
     "train": "regard.pipeline.fit",
 }
-_RENAMED = {
-    "Answer": "Prediction",
-    "Captioner": "CaptionModel",
-    "Translation": "GeneratedText",
-}
-"""Public names of version 0.1, with their present names."""
 
 
 def __dir__() -> list[str]:
@@ -78,5 +72,4 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("regard.attention")
     if name in _MODULES:
         return getattr(importlib.import_module(_MODULES[name]), name)
-    hint = f"; it is now regard.{_RENAMED[name]}" if name in _RENAMED else ""
-    raise AttributeError(f"module 'regard' has no attribute {name!r}{hint}")
+    raise AttributeError(f"module 'regard' has no attribute {name!r}")

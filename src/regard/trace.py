@@ -369,7 +369,7 @@ def _read(text: str, arrays: Mapping[str, np.ndarray]) -> Trace:
             steps=tuple(map(_step, record["steps"])),
             score=_number(record["score"]),
             lattice=_lattice(record["lattice"]) if record["lattice"] else None,
-            is_cut=record.get("is_cut", False) is True,  # files of older versions have none
+            is_cut=record["is_cut"] is True,
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
@@ -384,7 +384,7 @@ def _sequence(record: dict[str, Any]) -> TokenSequence:
         tuple(record["pieces"]),
         tuple(record["words"]),
         record["language"],
-        tuple(record.get("texts", ())),  # files of older versions have none
+        tuple(record["texts"]),
     )
 
 
@@ -413,7 +413,7 @@ def _step(record: dict[str, Any]) -> Step:
         _number(record["log_probability"]),
         top,
         float(record["entropy"]),
-        record.get("copied"),  # files of older versions have none
+        record["copied"],
     )
 
 

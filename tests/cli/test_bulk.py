@@ -22,7 +22,7 @@ from regard.runtime.signals import TerminatedError
 from tests.cli.test_commands import regard
 from tests.small_runs import smaller
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 
 
 class InProcess:

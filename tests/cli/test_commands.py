@@ -146,7 +146,7 @@ def test_translate_writes_links_traces_and_n_best_lists(capsys, run, tmp_path):
 
 
 def test_a_model_without_attention_has_no_links(capsys, tmp_path):
-    links, plain = tmp_path / "links", Path(__file__).parents[1] / "runs/data/0.1/plain"
+    links, plain = tmp_path / "links", Path(__file__).parents[1] / "runs/data/format-3/plain"
     (tmp_path / "in").write_text("a b\n")
     status, out, err = regard(capsys, "translate", plain, tmp_path / "in", "--alignments", links)
     assert (status, out) == (1, "")

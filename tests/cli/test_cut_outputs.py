@@ -15,7 +15,7 @@ from regard.trace import Trace
 from tests.cli.test_commands import regard
 from tests.serving.services import request
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 TEXTS = ["a b c d", "a c", "", "b"]
 KINDS = ["bahdanau", "transformer", "plain"]
 

@@ -8,7 +8,7 @@ import pytest
 from regard.cli.main import run
 from regard.tasks import memory
 
-RUN = Path(__file__).parents[1] / "runs" / "data" / "0.1" / "transformer"
+RUN = Path(__file__).parents[1] / "runs" / "data" / "format-3" / "transformer"
 TEXTS = ["a b c", "", "d b", "a b c d b b a"] * 5
 
 

@@ -10,7 +10,7 @@ from regard.training.log import DevLine, TrainLine, Validation
 from regard.training.schedule import Progress
 from tests.cli.test_commands import regard
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 
 LINE = TrainLine(
     update=50, epoch=3, loss=2.3117, learning_rate=0.001, tokens_per_second=10123.4, seconds=1.0

@@ -12,7 +12,7 @@ from regard.cli import main, serve
 from regard.errors import install_command
 from tests.cli.test_commands import regard
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 
 
 @pytest.fixture

@@ -494,18 +494,6 @@ def test_every_recipe_takes_a_size(name):
     assert parse([name, "--model.size", "128"]).experiment.model.size == 128
 
 
-def test_a_recipe_of_version_0_1_trains(capsys, here):
-    (here / "old.yaml").write_text(
-        "data: {generated: copy, generated_size: 40, tokenizer: spaces, dev_size: 5}\n"
-        "model: {wiring: bahdanau, hidden: 8, embedding: 4, attention: {size: 3}}\n"
-        "training: {updates: 2}\n"
-    )
-    assert regard(capsys, "old.yaml")[::2] == (0, "")
-    config = (here / "runs" / "old" / "config.yaml").read_text()
-    assert config.startswith("format: 2\n")
-    assert RunFolder(here / "runs" / "old").experiment().model.decoder.attention.size == 3
-
-
 def test_a_run_is_named_after_the_data_file_behind_the_recipe(capsys, here):
     pairs(here / "mine.tsv")
     assert regard(capsys, "g2p", "mine.tsv", *SMALL, "--training.epochs", 1)[::2] == (0, "")
@@ -572,8 +560,8 @@ def test_a_file_of_labels_is_classified(capsys, here):
     status, out, err = regard(capsys, "mine.tsv", "--data.task", "classify", *small)
     assert (status, err) == (0, "")
     assert "try it: regard classify runs/mine" in out
-    labels = json.loads((here / "runs" / "mine" / "answers.json").read_text())
-    assert sorted(labels["answers"]["names"]) == ["blue", "red"]
+    labels = json.loads((here / "runs" / "mine" / "targets.json").read_text())
+    assert sorted(labels["targets"]["names"]) == ["blue", "red"]
 
 
 def test_a_file_of_which_few_lines_can_be_read_is_not_trained_on(capsys, here):

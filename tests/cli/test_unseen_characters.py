@@ -69,7 +69,7 @@ def test_check_counts_labels_in_one_form_and_names_invisible_characters(labelled
 
 
 def test_a_run_has_each_label_once_and_is_scored_in_either_form(run, labelled, capsys):
-    assert json.loads((run / "answers.json").read_text())["answers"]["names"] == ["café", "señal"]
+    assert json.loads((run / "targets.json").read_text())["targets"]["names"] == ["café", "señal"]
     test = labelled.parent / "test.csv"
     lines = [f"{word} 3 x,{form[label]}" for label, word in LABELS.items() for form in (NFD,)] * 3
     test.write_text("text,label\n" + "\n".join([*lines, f"cup\xad sign,{NFD['café']}"]), "utf8")
@@ -79,20 +79,6 @@ def test_a_run_has_each_label_once_and_is_scored_in_either_form(run, labelled, c
     assert "count as wrong" not in out
     assert "Source:    cup\\u00ad sign" in out
     assert "\xad" not in out
-
-
-def test_an_earlier_run_with_both_forms_is_loaded(run, labelled, tmp_path, capsys):
-    old = tmp_path / "old"
-    old.mkdir()
-    for file in run.iterdir():
-        if file.is_file() and file.name != "run.json":
-            (old / file.name).write_bytes(file.read_bytes())
-    values = json.loads((old / "answers.json").read_text())
-    values["answers"]["names"] = [NFD["café"], "café"]
-    (old / "answers.json").write_text(json.dumps(values))
-    model = package.load(old)
-    assert model.labels == (NFD["café"], "café")
-    assert regard(capsys, "evaluate", old, labelled)[0] == 0
 
 
 def test_a_blank_line_of_invisible_characters_has_a_blank_prediction(run, tmp_path, capsys):

@@ -250,6 +250,6 @@ def test_an_upgrade_makes_a_new_entry(data_cache, monkeypatch, changed):
     assert data_cache.recall_or_compute("name", "facts", lambda: "new") == "new"
     data_cache.parts("facts", source)
     assert source.asked == [0, 0]
-    place = data_cache.place("pictures")
+    place = data_cache.place("images")
     monkeypatch.undo()
-    assert data_cache.place("pictures") != place
+    assert data_cache.place("images") != place

@@ -21,7 +21,7 @@ from regard.serving.api.limits import Limits
 from regard.serving.service import Access
 
 ROOT = Path(__file__).parents[2]
-RUNS = ROOT / "tests" / "runs" / "data" / "0.1"
+RUNS = ROOT / "tests" / "runs" / "data" / "format-3"
 SECONDS = 120
 TOKEN = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
 

@@ -16,17 +16,14 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from regard.config import (
-    CaptionDataConfig,
     ClassificationDataConfig,
-    DataConfig,
     Experiment,
 )
 from regard.corpora import splits
 from regard.errors import UserError
 from regard.pipeline.load import load
-from regard.pipeline.train import _check_state, train
+from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
-from regard.training.checkpoint import Checkpoints
 from tests import configs
 from tests.small_runs import smaller
 from tests.tasks.captioning.test_training import DRAWN
@@ -86,8 +83,8 @@ def texts(folder):
     return [(each.text, each.score) for each in load(folder).translate(TEXTS)]
 
 
-def as_version_0_1(folder):
-    """Leave out what earlier programs did not write."""
+def without_digests(folder):
+    """Remove the record of a run and the digests of its weights and state."""
     (folder / "run.json").unlink()
     for name in (MODEL, STATE):
         tensors = load_file(folder / name)
@@ -195,13 +192,13 @@ def test_a_damaged_run_is_resumed_bit_equal_or_rejected(runs, copy, name, damage
 @pytest.mark.parametrize("damage", [to_nothing, to_half, to_garbage, to_a_flipped_bit, to_null])
 @pytest.mark.parametrize("name", ["config.yaml", "source.tokenizer.json", MODEL])
 def test_a_damaged_file_without_a_record_gives_one_line(runs, copy, name, damage):
-    damage(as_version_0_1(copy) / name, runs / "foreign" / name)
+    damage(without_digests(copy) / name, runs / "foreign" / name)
     outcome(lambda: texts(copy))
 
 
 @pytest.mark.parametrize("damage", [to_nothing, to_half, to_garbage, to_a_foreign_file])
 def test_a_damaged_state_without_a_record_gives_one_line(runs, copy, damage):
-    damage(as_version_0_1(copy) / STATE, runs / "foreign" / STATE)
+    damage(without_digests(copy) / STATE, runs / "foreign" / STATE)
     assert outcome(lambda: train(tiny(epochs=1), copy, resume=True)) is None
 
 
@@ -265,7 +262,7 @@ def test_changed_weights_are_refused(copy, kind, keeps_metadata):
 
 @pytest.mark.parametrize("kind", ["nan", "infinite", "int", "bool", "complex", "flat", "huge"])
 def test_changed_weights_without_a_record_are_refused(copy, kind):
-    path = as_version_0_1(copy) / MODEL
+    path = without_digests(copy) / MODEL
     save_file({name: REPLACED[kind](weight) for name, weight in load_file(path).items()}, path)
     with pytest.raises(UserError, match=r"not finite|another model|no finite"):
         texts(copy)
@@ -273,7 +270,7 @@ def test_changed_weights_without_a_record_are_refused(copy, kind):
 
 @pytest.mark.parametrize("change", ["missing", "extra"])
 def test_missing_and_extra_weights_are_named(copy, change):
-    path = as_version_0_1(copy) / MODEL
+    path = without_digests(copy) / MODEL
     tensors = load_file(path)
     if change == "missing":
         del tensors["encoder.embedding.weight"]
@@ -291,7 +288,7 @@ SIZES = [0, 24, 10**5, 2**40, 2**63, 2**70]
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("field", ["size", "embedding"])
 def test_sizes_in_a_damaged_configuration_are_refused(copy, field, size):
-    config = as_version_0_1(copy) / "config.yaml"
+    config = without_digests(copy) / "config.yaml"
     old = {"size": 16, "embedding": 8}[field]
     config.write_text(config.read_text().replace(f" {field}: {old}\n", f" {field}: {size}\n"))
     assert outcome(lambda: texts(copy)) is None
@@ -329,18 +326,6 @@ def test_a_run_folder_that_cannot_be_made_is_refused_before_the_data_are_read(
     assert not list(tmp_path.iterdir())
 
 
-def test_resuming_an_old_captioning_run_is_rejected_with_the_reason(tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise UserError("cannot resume run: the fingerprint of the training data was 1 and is 2")
-
-    monkeypatch.setattr(Checkpoints, "check", refuse)
-    checkpoints, folder = Checkpoints(tmp_path, {}), RunFolder(tmp_path)
-    with pytest.raises(UserError, match=r"fingerprint .* a captioning run of version 0\.1 cannot"):
-        _check_state(folder, CaptionDataConfig(), checkpoints, goes_on=True)
-    with pytest.raises(UserError, match=r"was 1 and is 2$"):
-        _check_state(folder, DataConfig(), checkpoints, goes_on=True)
-
-
 def test_changes_of_data_or_model_are_rejected_and_of_search_accepted(copy, expected):
     config = copy / "config.yaml"
     text = config.read_text()
@@ -355,8 +340,8 @@ def test_changes_of_data_or_model_are_rejected_and_of_search_accepted(copy, expe
     assert texts(copy) == expected
 
 
-def test_a_run_of_version_0_1_is_loaded_and_resumed(runs, copy, expected, tmp_path):
-    as_version_0_1(copy)
+def test_a_run_without_digests_is_loaded_and_resumed(runs, copy, expected, tmp_path):
+    without_digests(copy)
     assert texts(copy) == expected
     train(tiny(epochs=2), copy, resume=True)
     train(tiny(epochs=2), tmp_path / "whole")
@@ -374,7 +359,7 @@ def test_labels_and_captions_are_checked(tmp_path):
     config = configs.classifier(embedding=4, size=4)
     train(Experiment(data=data, model=config, training=training), tmp_path / "labels")
     train(small_captioner(DRAWN), tmp_path / "captions")
-    for name, changed in (("labels", "answers.json"), ("captions", "target.tokenizer.json")):
+    for name, changed in (("labels", "targets.json"), ("captions", "target.tokenizer.json")):
         folder = RunFolder(tmp_path / name)
         assert load(folder.path).experiment.name
         path = folder.path / changed

@@ -25,7 +25,7 @@ TEXTS = ["a b c", "", "z q r s", "b " * 9]
 PAIRS = [("a b c", "x a"), ("z", "q r s"), ("", "a"), ("b c", "c b a z")]
 
 
-CAPTIONER = Path(__file__).parents[1] / "runs" / "data" / "0.1" / "captioner"
+CAPTIONER = Path(__file__).parents[1] / "runs" / "data" / "format-3" / "captioner"
 
 
 @pytest.fixture(scope="module")

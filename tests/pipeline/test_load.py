@@ -11,7 +11,7 @@ import pytest
 from regard.config import DATA_SECTIONS
 from regard.tasks.all_tasks import TASKS
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 TRAINING = {
     "regard.training",
     "regard.corpora.splits",

@@ -85,7 +85,7 @@ def test_every_command_that_runs_a_model_takes_a_device(run, tmp_path, capsys, c
     if command in RECIPES:  # a run of this task; its model is not read
         run = tmp_path
         recipe = recipes.find(RECIPES[command]).read_text(encoding="utf8")
-        (run / "config.yaml").write_text(f"format: 2\n{recipe}", encoding="utf8")
+        (run / "config.yaml").write_text(f"format: 3\n{recipe}", encoding="utf8")
     more = {"caption": ["x.png"], "score": [str(run / "test.tsv")], "plot": ["a b"]}
     arguments = [command, str(run), *more.get(command, []), "--device", "meta"]
     assert main.run(arguments) == 1

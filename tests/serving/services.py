@@ -16,7 +16,7 @@ from regard.serving.batches.operations import Need
 from regard.serving.server import listen, serve, url_of
 from regard.serving.service import ServedRun, Service
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 JSON = {"content-type": "application/json"}
 SECONDS = 20
 

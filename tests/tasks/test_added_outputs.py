@@ -14,7 +14,7 @@ from regard.serving.api.limits import Limits
 from regard.serving.api.verbs import VERBS
 from tests.cli.test_commands import regard as command
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 FAMILIES = ["bahdanau", "luong-coverage", "transformer", "plain", "extras"]
 
 

@@ -14,7 +14,7 @@ from regard.data.files.objects import table_of
 from regard.errors import UserError
 from regard.tasks.arguments import check_pairs, check_texts, search_of
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 TEXTS = ["a b", "c", "d d"]
 PAIRS = [("a b", "b a"), ("c", "c"), ("d d", "d")]
 FRAME = {"source": [source for source, _ in PAIRS], "target": [target for _, target in PAIRS]}

@@ -8,7 +8,7 @@ from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.tasks.tracing import Output, TextSources, Tracer
 from tests.cli.test_commands import regard
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 
 TEXT = "the kettle, is (in) riga."
 WORDS = {

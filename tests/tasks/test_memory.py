@@ -18,7 +18,7 @@ from regard.tasks.memory import (
     parts_within,
 )
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "0.1"
+RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 TRANSLATORS = ("transformer", "bahdanau", "luong-coverage", "plain", "extras")
 CAPTIONERS = ("captioner", "captioner-hard", "captioner-transformer")
 CLASSIFIERS = ("classifier", "classifier-transformer")

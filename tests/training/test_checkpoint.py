@@ -1,7 +1,6 @@
 """Files that are whole, and settings that must agree."""
 
 import dataclasses
-import shutil
 from pathlib import Path
 
 import pytest
@@ -139,12 +138,3 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
     Checkpoints(None, {}).save(TrainingState(), model, stepped(model))
     Checkpoints(None, {}).save_model(model)
     assert list(Path().iterdir()) == []
-
-
-def test_a_state_of_an_earlier_version_is_rejected_in_one_line(tmp_path):
-    path = Path(__file__).parents[1] / "runs" / "data" / "0.1" / "plain"
-    copy = tmp_path / "run"
-    shutil.copytree(path, copy)
-    checkpoints = Checkpoints(copy, {})
-    with pytest.raises(UserError, match=r"saved by an earlier version .* train in a new folder"):
-        checkpoints.check(resume=True)

@@ -65,7 +65,7 @@ def difference(old: Settings, new: Settings) -> str:
 
 def _run_digests(run: RunFolder) -> Iterator[tuple[str, str]]:
     """Yield the names and digests of the files of a run that inference reads."""
-    files = [run.config, run.model, run.source_tokenizer, run.target_tokenizer, run.answers]
+    files = [run.config, run.model, run.source_tokenizer, run.target_tokenizer, run.targets]
     files += sorted(run.backbone.rglob("*")) if run.backbone.is_dir() else []
     for file in files:
         if file.is_file():

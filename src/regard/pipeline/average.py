@@ -40,10 +40,7 @@ def average(runs: Sequence[Path], path: Path) -> RunFolder:
         _check_models(first, run_to_add)
     warn_of_other_data(runs)
     _warn_of_other_weights(folders)
-    weights = mean_weights(
-        [loaded.model for loaded in folders],
-        {loaded.model: loaded.tensor_names() for loaded in folders},
-    )
+    weights = mean_weights([loaded.model for loaded in folders])
     make_folder(path)
     first.tokenizers.save(folder)
     for name in ("dev", "test"):

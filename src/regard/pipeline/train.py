@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from regard import recipes
-from regard.config import CaptionDataConfig, Data, Experiment, TrainingConfig, resolve
+from regard.config import Experiment, TrainingConfig, resolve
 from regard.corpora import splits
 from regard.corpora.splits import Split
 from regard.data.files.objects import Table
@@ -32,7 +32,7 @@ from regard.runs.resume import (
 from regard.runtime import processes
 from regard.runtime.device import cpu_by_default, device_named, float32_by_default
 from regard.runtime.progress import OnProgress
-from regard.storage.files import RECORD, check_writable
+from regard.storage.files import check_writable
 from regard.storage.record import Record
 from regard.tasks.all_tasks import task_of
 from regard.tasks.training.checks import check_findings
@@ -162,7 +162,7 @@ class _Training:
         fingerprint = fingerprint_of(self.settings, self.setup.batches)
         checkpoints = Checkpoints(self.folder.path, fingerprint)
         try:
-            _check_state(self.folder, self.experiment.data, checkpoints, goes_on=self.resume)
+            checkpoints.check(resume=self.resume)
         except ChangedSettingError as error:
             change = f"{error}. Restore it"
             if error.name == "objective.teachers":
@@ -249,20 +249,6 @@ def _check_processes(settings: TrainingSettings, batches: Batches) -> None:
             "the processes of this training have different data or settings: start all of them "
             "with the same command and the same files"
         )
-
-
-def _check_state(folder: RunFolder, data: Data, checkpoints: Checkpoints, *, goes_on: bool) -> None:
-    """Raise a UserError unless the folder has the training state of this run."""
-    try:
-        checkpoints.check(resume=goes_on)
-    except UserError as error:
-        is_old = goes_on and Record.read(folder.path) is None
-        if not (is_old and isinstance(data, CaptionDataConfig) and "fingerprint" in str(error)):
-            raise
-        raise UserError(
-            f"{error}. {folder.path} has no {RECORD}: a captioning run of version 0.1 cannot be "
-            "resumed, because images have another fingerprint since"
-        ) from error
 
 
 def _write(folder: RunFolder, setup: TrainingSetup, split: Split, *, goes_on: bool) -> None:

@@ -30,10 +30,11 @@ from regard.config.checks import alternatives, field_types, format_value, parse_
 from regard.config.corpora import is_pattern, with_paths
 from regard.errors import UserError
 from regard.names import TASK_RECIPES
-from regard.recipes.upgrade import FORMAT, RENAMED, upgrade
 from regard.recipes.yaml_file import LOADER, RecipeFile, read_recipe_file
 from regard.storage.files import check_input, exists, shorten_name
 
+FORMAT = 3
+"""Format of the configurations that this version reads and writes."""
 FOLDER = Path(__file__).parent
 GROUPS = {
     "Start here, with a file of your own": ("letters", "words", "labels", "captions", "values"),
@@ -126,19 +127,35 @@ def load(path: Path) -> Experiment:
 
 
 def load_run(path: Path) -> Experiment:
-    """Load the configuration of a run, of any format. Every size is set. Paths are unchanged."""
+    """Load the configuration of a run. Every size is set. Paths are unchanged. UserError for a
+    configuration of another format."""
     return resolve(_parsed(read_recipe_file(path), is_run=True))
 
 
 def _parsed(file: RecipeFile, *, is_run: bool) -> Experiment:
     try:
-        file = replace(file, values=upgrade(file.values, is_run=is_run))
-        usual = replace(default(_named(file.values)), name=file.path.stem)
-        return _set(usual, file, file.values, "")
+        _check_format(file.values.get("format", None if is_run else FORMAT), is_run=is_run)
+        values = {name: value for name, value in file.values.items() if name != "format"}
+        usual = replace(default(_named(values)), name=file.path.stem)
+        return _set(usual, file, values, "")
     except UserError as error:
         has_place = str(error).startswith(str(file.path))
         place = file.place(str(error).partition(" ")[0])
         raise error if has_place else UserError(f"{place}: {error}") from None
+
+
+def _check_format(number: Any, *, is_run: bool) -> None:
+    """Raise a UserError for a recipe, or the configuration of a run, of another format."""
+    if type(number) is int and number == FORMAT:
+        return
+    if type(number) is int and number > FORMAT:
+        remedy = "install a newer version of Regard"
+    elif is_run:
+        remedy = "the run was trained by a version before 0.2: train it again"
+    else:
+        remedy = "leave the line out"
+    value = "missing" if number is None else format_value(number)
+    raise UserError(f"format is {value}: expected {FORMAT}; {remedy}")
 
 
 class _Folded(str):
@@ -305,7 +322,7 @@ def _unknown(record: Any, full: str) -> str:
             f"is {kind}: leave it out or change either"
         )
     known = list(field_types(record.__class__))
-    near = [RENAMED[full]] if full in RENAMED else difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
     return f"{full} is not a field of a recipe; {hint}"
 

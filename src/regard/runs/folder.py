@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from regard import recipes
 from regard.config import Experiment
 from regard.data.examples import Pair
 from regard.errors import UserError
-from regard.recipes.upgrade import format_of, upgrade_tensor_name
 from regard.recipes.yaml_file import read_recipe_file
 from regard.runs.ensemble import check_single
 from regard.storage.files import LOG, MODEL, RECORD, STATE, exists, whole
@@ -22,7 +20,6 @@ from regard.storage.record import REMEDY, Record, digest_of_file
 MAY_CHANGE = (
     "name",
     "about",
-    "model.external_shape",  # of format 1
     "model.decoder.extra_vectors_shape",
     "data.checks",
     "search.",
@@ -38,11 +35,6 @@ MAY_CHANGE = (
 )
 """Prefixes of the fields that may change when a run is resumed. Paths may change too: the content
 of the files is compared."""
-
-
-OF_VALUES = "values:"
-"""Beginning of a digest of a configuration's values. Other digests, as development versions wrote
-them, are not compared."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +68,8 @@ class RunFolder:
         return self.path / "results.json"
 
     @property
-    def answers(self) -> Path:
-        return self.path / "answers.json"
+    def targets(self) -> Path:
+        return self.path / "targets.json"
 
     @property
     def backbone(self) -> Path:
@@ -123,7 +115,7 @@ class RunFolder:
             self.model,
             self.source_tokenizer,
             self.target_tokenizer,
-            self.answers,
+            self.targets,
             self.log,
             self.results,
             self.dev,
@@ -152,15 +144,6 @@ class RunFolder:
                 f"{self.config} is nested too deeply: put the run's own file back"
             ) from error
 
-    @property
-    def format(self) -> int:
-        """Format of the configuration. UserError if this version does not know it."""
-        return format_of(read_recipe_file(self.config).values)
-
-    def tensor_names(self) -> Callable[[str], str]:
-        """Return the function from tensor names in this run's files to today's names."""
-        return partial(upgrade_tensor_name, number=self.format)
-
     def check_files(self) -> None:
         """Raise a UserError if a tokenizer, the labels, the backbone or the configuration changed
         after training. A folder without a record is not checked."""
@@ -168,14 +151,14 @@ class RunFolder:
         if record is None:
             return
         record.check_files(self.path)
-        if record.config.startswith(OF_VALUES) and record.config != digest_of(self.config):
+        if record.config != digest_of(self.config):
             raise UserError(
                 f"{self.config}: section data or model was changed after training: {REMEDY}"
             )
 
     def write_record(self, run: str) -> None:
         """Write the record of a run whose other constant files are in the folder."""
-        constant = (self.source_tokenizer, self.target_tokenizer, self.answers)
+        constant = (self.source_tokenizer, self.target_tokenizer, self.targets)
         backbone = sorted(self.backbone.rglob("*"))
         files = {
             path.relative_to(self.path).as_posix(): digest_of_file(path)
@@ -206,5 +189,4 @@ def digest_of(config: Path) -> str:
     recipe = read_recipe_file(config).values
     sections = {name: recipe.get(name, {}) for name in ("data", "model")}
     values = {name: value for name, value in recipes.flat(sections) if not may_change(name)}
-    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-    return f"{OF_VALUES}{digest}"
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -13,7 +13,6 @@ from regard.config import Experiment
 from regard.config.corpora import have_equal_weights
 from regard.data.examples import Pair
 from regard.errors import UserError
-from regard.recipes.upgrade import FORMAT
 from regard.runs.ensemble import is_ensemble
 from regard.runs.folder import RunFolder, as_lines, may_change
 from regard.storage.files import locked_or_refused, make_folder
@@ -39,12 +38,6 @@ def check_folder(folder: RunFolder, experiment: Experiment, *, resume: bool) -> 
             raise UserError(
                 f"{folder.path} holds a run already: continue it with --resume, or name another "
                 "folder with -o"
-            )
-        if folder.format < FORMAT:
-            raise UserError(
-                f"{folder.path} was trained by version 0.1, whose training state this version "
-                "cannot resume: translate and evaluate the run as it is, train a new run from its "
-                f"weights (--init-from {folder.path}), or resume with version 0.1"
             )
         _compare(folder, experiment)
         folder.check_files()

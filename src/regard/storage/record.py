@@ -4,7 +4,7 @@
                        digest of the configuration's sections `data` and `model`
 
 Weights and training state carry the identity and a digest of their own content in their metadata. A
-folder without a record, as version 0.1 wrote it, is loaded without these checks.
+folder without a record is loaded without these checks.
 """
 
 from __future__ import annotations

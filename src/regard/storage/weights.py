@@ -30,12 +30,6 @@ UNBUILDABLE = (RuntimeError, MemoryError, OverflowError, ValueError, TypeError)
 """Exceptions that torch raises for sizes that no model can have."""
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
-Rename = Callable[[str], str]
-"""From the name of a tensor in a file to its name in today's models."""
-
-
-def _same(name: str) -> str:
-    return name
 
 
 def save_weights(model: nn.Module, path: Path, run: str = "") -> None:
@@ -43,13 +37,12 @@ def save_weights(model: nn.Module, path: Path, run: str = "") -> None:
     write_tensors(path, weights_of(model), {"run": run} if run else {})
 
 
-def load_model(build: Callable[[], AnyModule], path: Path, rename: Rename = _same) -> AnyModule:
-    """Build the model of a run folder and load the weights in this file into it. `rename` gives
-    today's name of a tensor.
+def load_model(build: Callable[[], AnyModule], path: Path) -> AnyModule:
+    """Build the model of a run folder and load the weights in this file into it.
 
     UserError if the weights do not belong to the run, are not finite, or fit another model than
     the configuration describes. Shapes are compared before memory for the model is allocated."""
-    weights = read_weights(path, rename)
+    weights = read_weights(path)
     with suppress(*UNBUILDABLE), meta_device():  # backbones need a real device
         check_fit(weights_of(build()), weights, path)
     try:
@@ -68,8 +61,8 @@ def load_weights(model: nn.Module, path: Path) -> None:
     set_weights(model, read_weights(path), path)
 
 
-def read_weights(path: Path, rename: Rename = _same) -> dict[str, Tensor]:
-    """Return the weights in a file of a run folder by today's names.
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the weights in a file of a run folder by name.
 
     UserError if they do not belong to the run in that folder, or are not finite."""
     record = Record.read(path.parent)
@@ -82,19 +75,17 @@ def read_weights(path: Path, rename: Rename = _same) -> dict[str, Tensor]:
                 f"{path}: {name} holds values that are not finite in float32: train again, with a "
                 "lower learning rate, or put the run's own file back"
             )
-    return {rename(name): weight for name, weight in weights.items()}
+    return weights
 
 
-def mean_weights(
-    files: Sequence[Path], renames: Mapping[Path, Rename] | None = None
-) -> dict[str, Tensor]:
-    """Return the arithmetic mean of the weights of several files by today's names, summed in
+def mean_weights(files: Sequence[Path]) -> dict[str, Tensor]:
+    """Return the arithmetic mean of the weights of several files by name, summed in
     float64. UserError if the files hold weights of different models."""
     first, *rest = files
-    kind = read_weights(first, (renames or {}).get(first, _same))
+    kind = read_weights(first)
     sums = {name: tensor.double() for name, tensor in kind.items()}
     for path in rest:
-        tensors = read_weights(path, (renames or {}).get(path, _same))
+        tensors = read_weights(path)
         for name in sorted(kind.keys() | tensors.keys()):
             ours, theirs = _shape(kind, name), _shape(tensors, name)
             if ours != theirs:

@@ -382,11 +382,6 @@ def _read_about(path: Path) -> dict[str, Any]:
         about = json.loads(read_metadata(path)["training"])
     except (KeyError, ValueError, RecursionError) as error:
         raise UserError(f"{path} is not a training state: {error}") from error
-    if isinstance(about, dict) and "standing" in about:
-        raise UserError(
-            f"{path} was saved by an earlier version of Regard and cannot be resumed: train in a "
-            "new folder, with --init-from to begin with the weights of this run"
-        )
     if not isinstance(about, dict) or not isinstance(about.get("fingerprint"), dict):
         raise UserError(f"{path} is not a training state: it has no settings")
     try:

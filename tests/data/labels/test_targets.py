@@ -40,14 +40,6 @@ def test_labels_are_compared_in_nfc():
     assert labels.unseen(pairs("cafe\u0301", "caff")) == (Pair("text", "caff", 2),)
 
 
-def test_labels_of_earlier_versions_are_read_in_nfc_or_unchanged():
-    old = from_json({"kind": "labels", "names": ["cafe\u0301", "tea"]})
-    assert old == Labels(("café", "tea"))
-    both = from_json({"kind": "labels", "names": ["cafe\u0301", "café", "tea"]})
-    assert both.names == ("cafe\u0301", "café", "tea")
-    assert both.encode(pairs("cafe\u0301", "café", "tea")).tolist() == [0, 1, 2]
-
-
 def test_messages_show_invisible_characters():
     labels = Labels.of(pairs("spam", "ham\u200b"))
     with pytest.raises(UserError, match=r"label 'sp\\u00adam' is not .* one of ham\\u200b, spam"):

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 
 from regard.data.generated.counting import MAX_VOCAB_SIZE, to_numbers
 from regard.errors import UserError
@@ -80,19 +78,6 @@ def test_numbers_have_one_learning_rate(answer: str, rates: list[float]) -> None
     optimizer = build_optimizer(model, settings)
     assert [rate for _, rate in optimizer.groups] == pytest.approx(rates)
     assert len(optimizer.parameters) == len(list(model.parameters()))
-
-
-def test_a_model_of_version_0_1_loads(tmp_path: Path) -> None:
-    counter = trained(SMALL)
-    path = save(counter, tmp_path)
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-    old = {name.replace("head.", "readout.", 1): each for name, each in load_file(path).items()}
-    assert "readout.queries" in old
-    save_file(old, path, metadata=metadata)
-    weights = load(tmp_path).model.state_dict()
-    for name, weight in counter.model.state_dict().items():
-        assert weights[name].equal(weight)
 
 
 def test_the_same_seed_trains_the_same_model() -> None:

@@ -31,7 +31,6 @@ from regard.config.checks import (
 )
 from regard.errors import UsageError, UserError
 from regard.names import TaskName
-from regard.recipes.upgrade import RENAMED as FIELDS
 
 Record = TypeVar("Record")
 SECTIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -57,8 +56,6 @@ VALUES = ("True", "False", "None")
 """Values of a switch that is recognised by default."""
 LINE_COMMANDS = ("translate", "classify", "caption", "score")
 """Commands that write lines to the standard output by default."""
-RENAMED = {"run": "output", **FIELDS}
-"""Options of earlier versions with their present names."""
 CONFIG = (tyro.conf.PositionalMetavarFromFieldName,)
 RULE = re.compile(r"[─-]{5,}")
 """The line between the problem and the help in tyro's messages."""
@@ -276,10 +273,6 @@ def _check_name(flag: str, hints: Mapping[str, Any]) -> None:
         last != switch and f"{section}.{switch}".lstrip(".") in hints
     ):
         return
-    renamed = [new for old, new in RENAMED.items() if name in (old, old.rpartition(".")[2])]
-    if renamed:
-        new = re.sub(r"(data|model|training)\.|^output$", r"--\g<0>", renamed[0]).replace("_", "-")
-        raise UsageError(f"unknown option {format_value(flag)}; did you mean {new}?")
     switch = name.removeprefix("no_")
     if switch != name and bool in map(bare, alternatives(hints.get(switch))):
         raise UsageError(

@@ -61,14 +61,12 @@ class Labels:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        """Numbers of the labels. Earlier versions saved labels that are not composed."""
-        exact = {name: number for number, name in enumerate(self.names)}
-        return {composed(name): number for name, number in exact.items()} | exact
+        """Numbers of the labels."""
+        return {name: number for number, name in enumerate(self.names)}
 
     def number(self, label: str) -> int | None:
         """Return the number of a label; None if it is unknown."""
-        number = self._numbers.get(label)
-        return self._numbers.get(composed(label)) if number is None else number
+        return self._numbers.get(composed(label))
 
     def decode(self, outputs: Float[Tensor, "batch class"]) -> list[str]:
         """Return the most probable label of each output."""
@@ -142,18 +140,13 @@ def to_json(targets: Targets) -> dict[str, Any]:
 
 
 def from_json(values: dict[str, Any]) -> Targets:
-    """Return the targets that `to_json` encoded. LookupError or TypeError for any other value.
-    Labels are composed, unless two labels of an earlier version would be equal then."""
+    """Return the targets that `to_json` encoded. LookupError or TypeError for any other value."""
     fields = {
         name: tuple(field)
         for name, field in values.items()
         if name != "kind" and (name, field) != ("units", None)
     }
-    targets = KINDS[values["kind"]](**fields)
-    if isinstance(targets, Labels):
-        names = tuple(map(composed, targets.names))
-        return Labels(names) if len(set(names)) == len(names) else targets
-    return targets
+    return KINDS[values["kind"]](**fields)
 
 
 def _numbers(pairs: Sequence[Pair], count: int | None) -> np.ndarray:

@@ -51,10 +51,7 @@ class FeatureTokenizer:
         self.values = tuple(values)
         self.vocabulary = (*text.vocabulary, *(SEPARATOR + value for value in values))
         """Pieces of the text, then values, each after a tab."""
-        exact = {value: len(text) + place for place, value in enumerate(values)}
-        # Earlier versions saved values that are not in NFC.
-        self._numbers = {unicodedata.normalize("NFC", value): n for value, n in exact.items()}
-        self._numbers |= exact
+        self._numbers = {value: len(text) + place for place, value in enumerate(values)}
 
     @classmethod
     def train(cls, text: Tokenizer, sources: Iterable[str]) -> FeatureTokenizer:

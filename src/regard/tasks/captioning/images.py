@@ -166,7 +166,7 @@ class ImageSources:
         if not self.scenes:
             try:
                 cache = DataCache(cache_folder(), f"{digest} pillow {version('pillow')}")
-                return ArrayFile(count, shape, kind, cache.place("pictures"))
+                return ArrayFile(count, shape, kind, cache.place("images"))
             except (OSError, UnwritableError) as error:
                 log.warning(
                     "%s: images are held in memory, and the next run reads them again. Set "

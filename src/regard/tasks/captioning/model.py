@@ -114,7 +114,7 @@ class CaptionModel:
             load = Backbone.shaped if config.encoder.fine_tune else Backbone.load
             backbone = load(folder.backbone).eval()
         build = partial(build_captioner, config, data.image_size, len(tokenizer), backbone)
-        model = load_model(build, folder.model, folder.tensor_names())
+        model = load_model(build, folder.model)
         model = model.to(place).eval()
         if backbone is None or is_fine_tuned(config):
             return cls(experiment, tokenizer, model, is_private=True)

@@ -37,7 +37,6 @@ def evaluate(
             predictions = classifier.classify([pair.source for pair in part], attention=False)
         texts.extend(prediction.text for prediction in predictions)
     targets = [composed(pair.target) for pair in pairs]
-    texts = list(map(composed, texts))  # an earlier version saved labels that are not composed
     metrics = LABEL_METRICS if classifier.labels else NUMBER_METRICS
     scores = tuple(metric.compute(texts, targets) for metric in metrics)
     outputs = tuple(

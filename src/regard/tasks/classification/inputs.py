@@ -167,14 +167,14 @@ class InputsAndTargets:
     def load(cls, folder: RunFolder, config: ClassificationDataConfig) -> InputsAndTargets:
         """Read the files that `save` wrote. UserError if they hold anything else."""
         try:
-            values = json.loads(folder.answers.read_text(encoding="utf8"))
-            targets = classification_targets.from_json(values["answers"])
+            values = json.loads(folder.targets.read_text(encoding="utf8"))
+            targets = classification_targets.from_json(values["targets"])
             features = int(values["features"])
         except OSError as error:
-            raise UserError(f"cannot read {folder.answers}: {error.strerror}") from error
+            raise UserError(f"cannot read {folder.targets}: {error.strerror}") from error
         except (ValueError, LookupError, TypeError) as error:
             raise UserError(
-                f"{folder.answers} is damaged or was not written by regard: {error!r}"
+                f"{folder.targets} is damaged or was not written by regard: {error!r}"
             ) from error
         if config.source == "series":
             reader = SeriesInputs(config.source_language, config.max_length, features)
@@ -189,10 +189,10 @@ class InputsAndTargets:
         if not isinstance(self.reader, SeriesInputs):
             self.reader.tokenizer.save(folder.source_tokenizer)
         values = {
-            "answers": classification_targets.to_json(self.targets),
+            "targets": classification_targets.to_json(self.targets),
             "features": self.reader.features,
         }
-        folder.write(folder.answers, json.dumps(values, ensure_ascii=False, indent=1))
+        folder.write(folder.targets, json.dumps(values, ensure_ascii=False, indent=1))
 
     @property
     def vocabulary_size(self) -> int:

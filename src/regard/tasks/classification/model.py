@@ -181,9 +181,7 @@ class ClassificationModel:
         folder.check_files()
         inputs = InputsAndTargets.load(folder, data)
         sizes = inputs.vocabulary_size, inputs.reader.features, inputs.targets.size
-        model = load_model(
-            partial(build_classifier, config, *sizes), folder.model, folder.tensor_names()
-        )
+        model = load_model(partial(build_classifier, config, *sizes), folder.model)
         return cls(experiment, inputs, model.to(place).eval())
 
     def __repr__(self) -> str:

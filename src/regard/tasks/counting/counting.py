@@ -44,7 +44,6 @@ from regard.models.contracts import HeadOutput
 from regard.models.counting import LetterEncoder, NumberHead, QueryHead
 from regard.models.heads import HeadModel
 from regard.models.memory import first_and_last
-from regard.recipes.upgrade import upgrade_tensor_name
 from regard.shapes import Float, Int, Tensor
 from regard.storage.files import MODEL, whole
 from regard.tasks.counting.settings import BATCHES_AHEAD, CountingSettings
@@ -312,8 +311,7 @@ def load(folder: Path) -> Counter:
             metadata = file.metadata() or {}
         settings = CountingSettings(**json.loads(metadata["counting"]))
         model = build_counter(settings, seed=0)
-        weights = load_file(path)  # of any version: the file has no format
-        model.load_state_dict({upgrade_tensor_name(name, 1): weights[name] for name in weights})
+        model.load_state_dict(load_file(path))
         return Counter(model.eval(), settings, int(metadata["step"]))
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         why = " ".join(str(error).split())

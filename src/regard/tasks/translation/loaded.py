@@ -37,9 +37,7 @@ class TranslationRun:
         folder.check_files()
         tokenizers = Tokenizers.load(folder)
         sizes = len(tokenizers.source), len(tokenizers.target)
-        model = load_model(
-            partial(build_translation, config, *sizes), folder.model, folder.tensor_names()
-        )
+        model = load_model(partial(build_translation, config, *sizes), folder.model)
         return cls(path, experiment, data, config, tokenizers, model.eval())
 
     def check_vocabularies(self, other: TranslationRun, purpose: str) -> None:
