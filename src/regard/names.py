@@ -46,7 +46,7 @@ LinkUnit = Literal["words", "pieces"]
 """Units that alignment links connect."""
 TextUnit = Literal[LinkUnit, "spaces"]
 """Units of links in files: these, or words between the spaces of the texts."""
-TableFormat = Literal["text", "csv", "jsonl", "json", "workbook", "parquet"]
+TableFormat = Literal["text", "csv", "jsonl", "json", "workbook", "parquet", "memory"]
 """Formats of a data file: lines with tabs or with the label first (text), other delimiters or
 quoted cells (csv), and files with named or typed columns."""
 ColumnKind = Literal["number", "date", "series", "items", "code", "text"]

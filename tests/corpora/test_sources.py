@@ -9,7 +9,7 @@ from regard import recipes
 from regard.cli.train import parse
 from regard.config import CaptionDataConfig, ClassificationDataConfig, DataConfig
 from regard.corpora import sources
-from regard.data.files.objects import Table
+from regard.data.files.objects import table_of
 from regard.errors import UserError
 
 GENERATED = [
@@ -77,7 +77,8 @@ def test_generated_data_and_a_file_together_are_rejected(name):
 
 
 def test_numbers_in_memory_may_have_a_unit():
-    table = Table((("milk", "3.20 €"), ("bread", "2 €")), ("text", "value"))
+    rows = (("milk", "3.20 €"), ("bread", "2 €"))
+    table = table_of([{"text": text, "value": value} for text, value in rows])
     numbers = sources.read_sources(ClassificationDataConfig(target="number"), table).train.pairs
     assert [pair.target for pair in numbers] == ["3.20", "2"]
     labels = sources.read_sources(ClassificationDataConfig(), table).train.pairs

@@ -7,7 +7,7 @@ import pytest
 
 from regard.config import CaptionDataConfig, ClassificationDataConfig, DataConfig
 from regard.corpora import splits
-from regard.data.files.objects import Table
+from regard.data.files.objects import table_of
 from regard.data.splits import canonical_text, split_held_out
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
@@ -103,7 +103,7 @@ def test_one_column_of_a_table_of_numbers_is_no_text(tmp_path):
     assert splits.read(DataConfig(path=species, source_column="a", target_column="b")).unusable
     split = splits.read(replace(labels, source="series"))
     assert (split.unusable, sentence in split.left_out) == ((), True)
-    table = Table(tuple(tuple(row.split(",")) for row in numbers))
+    table = table_of([dict(enumerate(row.split(","))) for row in numbers])
     assert (
         splits.read(DataConfig(source_column="1", target_column="2"), table=table)
         .unusable[0]

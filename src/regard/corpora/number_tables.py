@@ -8,11 +8,12 @@ from itertools import islice
 from regard.config import Data
 from regard.corpora.table_settings import table_settings
 from regard.data.examples import Pair
-from regard.data.files.objects import NAME, Table
+from regard.data.files.objects import NAME
 from regard.data.recognition import formats
 from regard.data.recognition.decimals import is_number
 from regard.data.recognition.inspection import can_inspect
 from regard.data.recognition.roles import num_columns_of_numbers
+from regard.data.recognition.table import Table
 
 NUM_ROWS = 200
 """Number of pairs and rows that are compared."""

@@ -13,26 +13,19 @@ from regard.config.corpora import CorpusPaths, is_pattern
 from regard.corpora.table_settings import table_settings
 from regard.data.examples import Corpus
 from regard.data.files.lines import LineProblem
-from regard.data.files.objects import NO_FEATURES, ColumnChoice, Table, corpus_of
+from regard.data.files.objects import corpus_of
 from regard.data.generated import generate
 from regard.data.generated.scenes import NUM_WORDINGS, captioned, split_scenes
 from regard.data.images.annotations import Lists, read_captions
 from regard.data.labels.numeric import NamedSeries, Series, parse_items, parse_series
 from regard.data.labels.readers import read_labelled, split_files
 from regard.data.recognition.decimals import NEARLY_ALL
-from regard.data.recognition.header import (
-    CAPTION_NAMES,
-    FILE_NAMES,
-    LABEL_NAMES,
-    SOURCE_NAMES,
-    TARGET_NAMES,
-    TEXT_NAMES,
-)
+from regard.data.recognition.table import Table
 from regard.data.splits import MAX_HELD_OUT
 from regard.data.text.pairs.streamed import PairFiles
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
-from regard.names import SourceKind, TaskName
+from regard.names import SourceKind
 from regard.runtime.progress import OnProgress
 from regard.storage.files import exists
 
@@ -57,11 +50,9 @@ def read_sources(
     UserError if there is no data, or if a file cannot be read."""
     check_paths(config)
     has_numbers = getattr(config, "target", None) == "number"
-    mark = getattr(config, "decimal_mark", None)
     corpus = None
     if table is not None:
-        choices = _column_choices(config)
-        corpus = corpus_of(table, *choices, has_numbers=has_numbers, decimal_mark=mark)
+        corpus = corpus_of(table, table_settings(config), config.task, has_numbers=has_numbers)
     match config:
         case DataConfig():
             return _translations(config, corpus)
@@ -69,23 +60,6 @@ def read_sources(
             return _labelled(config, corpus, on_progress)
         case CaptionDataConfig():
             return _captions(config) if corpus is None else _images(corpus, config.images)
-
-
-def _column_choices(config: Data) -> tuple[ColumnChoice, ColumnChoice, ColumnChoice]:
-    """Return the columns of sources, targets and features in a table in memory."""
-    settings = table_settings(config)
-    source, target = settings.source_columns or (), settings.target_columns or ()
-    usual: dict[TaskName, tuple[tuple[str, ...], tuple[str, ...]]] = {
-        "translate": (SOURCE_NAMES, (*TARGET_NAMES, "label")),
-        "classify": (TEXT_NAMES, LABEL_NAMES),
-        "caption": (FILE_NAMES, CAPTION_NAMES),
-    }
-    sources, targets = usual[config.task]
-    return (
-        ColumnChoice("data.source_column", source, sources),
-        ColumnChoice("data.target_column", target, targets),
-        replace(NO_FEATURES, chosen=settings.feature_columns or ()),
-    )
 
 
 def check_paths(config: Data) -> None:

@@ -17,10 +17,10 @@ from regard.corpora.number_tables import describe_numbers
 from regard.corpora.sources import read_sources
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import LeftOut, LineNumbers
-from regard.data.files.objects import Table
 from regard.data.invisible import InvisibleCharacters
 from regard.data.labels.readers import several_labels_of
 from regard.data.recognition.decimals import NEARLY_ALL
+from regard.data.recognition.table import Table
 from regard.data.text.pairs.streamed import PairFiles
 from regard.data.text.report import Overlap
 from regard.data.text.vocabulary import LONG_WORD, long_words

@@ -27,12 +27,11 @@ from regard.corpora.table_settings import (
     with_path,
 )
 from regard.data.files.objects import NAME as NAME_OF_DATA
-from regard.data.files.objects import Table, table_of
-from regard.data.files.samples import sample_of
-from regard.data.files.tables import TableSettings, column_number
-from regard.data.recognition.columns import TableFacts
-from regard.data.recognition.inspection import can_inspect, inspect
-from regard.data.recognition.roles import Roles, assign_roles
+from regard.data.files.objects import table_of
+from regard.data.files.tables import TableSettings
+from regard.data.recognition.inspection import Inspection, can_inspect, inspect, inspect_table
+from regard.data.recognition.roles import Roles
+from regard.data.recognition.table import Table
 from regard.errors import UserError
 from regard.names import DecimalMark, TargetKind, TaskName
 from regard.pipeline import train as training
@@ -146,23 +145,17 @@ def experiment_of(
             "data.mix out"
         )
     section = with_path(experiment.data, path)
-    roles, columns = None, dict[str, str]()
+    inspection = None
     if recipe is not None and path is not None and _is_inspected(path, section):
         inspection = inspect(path, table_settings(section), section.task)
+    elif recipe is not None and table is not None and table.header and table.rows:
+        inspection = inspect_table(table, table_settings(section), section.task)
+    if inspection is not None:
         check_choice(section.checks, inspection.problem)
-        roles, columns = inspection.roles, inspection.columns()
-    elif recipe is not None and table is not None and table.names and table.rows:
-        names = ("source_column", "target_column")
-        numbers = _numbers(table, {f"data.{name}": getattr(section, name) for name in names})
-        features = _features(table, getattr(section, "feature_columns", None))
-        facts = TableFacts(features, mark=getattr(section, "decimal_mark", None))
-        roles = _roles(table, section.task, numbers, facts)
-        check_choice(section.checks, _problem(table, roles))
-        columns = _columns(table, roles) if roles.is_recognised else {}
-    if roles is not None:
+        columns = inspection.columns()
         fields = {name: value for name, value in columns.items() if not _is_set(section, name)}
         named = dict(recipes.flat(dict(settings)))
-        recognised = number_fields(section, roles.fields)
+        recognised = number_fields(section, inspection.roles.fields)
         fields |= {name: value for name, value in recognised.items() if name not in named}
         section = with_fields(section, fields)
     return replace(experiment, data=section), table
@@ -185,7 +178,7 @@ def _experiment_on_file(path: Path, settings: Mapping[str, object]) -> Experimen
         inspection = inspect(path, _table_settings(named), _task_of(named))
         check_choice(named.get("data.checks"), inspection.problem)
         _report(inspection.roles, inspection.lines()[:2], named)
-        if not inspection.is_header_certain:
+        if not inspection.table.is_header_certain:
             text = inspection.first_row_line.replace(
                 "--data.header", 'settings={"data.header": True}'
             )
@@ -197,39 +190,25 @@ def _experiment_on_file(path: Path, settings: Mapping[str, object]) -> Experimen
 def _experiment_on_table(table: Table, settings: Mapping[str, object]) -> Experiment:
     """Return the experiment of the recipe that suits data in memory."""
     named = dict(recipes.flat(dict(settings)))
-    numbers = _numbers(table, named)
-    features = _features(table, named.get("data.feature_columns"))
-    facts = TableFacts(features, mark=_mark(named), target=_target_of(named))
-    roles = _roles(table, _task_of(named), numbers, facts)
-    check_choice(named.get("data.checks"), _problem(table, roles))
-    _report(roles, _lines(table, roles), named)
-    fields: dict[str, str] = dict(roles.fields)
-    if table.names is not None or (roles.source, roles.target) != (0, 1):
-        fields |= _columns(table, roles)
+    inspection = inspect_table(table, _table_settings(named), _task_of(named))
+    roles = inspection.roles
+    check_choice(named.get("data.checks"), inspection.problem)
+    _report(roles, _lines(inspection), named)
+    fields = dict(roles.fields)
+    if table.header is not None or (roles.source, roles.target) != (0, 1):
+        fields |= inspection.columns()
     return experiment_of_recipe(roles.recipe, None, NAME, fields)
 
 
-def _roles(
-    table: Table,
-    task: TaskName | None,
-    columns: tuple[int | None, int | None],
-    facts: TableFacts,
-) -> Roles:
-    """Return the roles of data in memory, from a sample of its rows."""
-    sample = sample_of(table.rows)
-    facts = replace(facts, num_rows=sample.num_rows, categories=table.categories)
-    return assign_roles(table.names, sample.rows, task, columns, facts=facts)
-
-
-def _lines(table: Table, roles: Roles) -> list[str]:
+def _lines(inspection: Inspection) -> list[str]:
     """Return the lines about the columns of data in memory, as `Inspection.lines` does."""
-    columns = _columns(table, roles)
+    roles = inspection.roles
     option = f". Otherwise: {roles.alternative}" if roles.alternative else ""
     doubt = f". Uncertain: {roles.doubt}" if roles.doubt else ""
+    source, target = map(inspection.column, (roles.source, roles.target))
     return [
         f"{NAME_OF_DATA}: {roles.title}, recipe {roles.recipe}{option}",
-        f"columns: {columns['data.source_column']} -> source, {columns['data.target_column']} -> "
-        f"target{doubt}",
+        f"columns: {source} -> source, {target} -> target{doubt}",
     ]
 
 
@@ -246,22 +225,6 @@ def _report(roles: Roles, lines: Sequence[str], named: Mapping[str, Any]) -> Non
         name, _, value = roles.alternative.removeprefix("--").partition(" ")
         text = text.replace(roles.alternative, f'settings={{"{name}": "{value}"}}')
     warnings.warn(text, stacklevel=5)  # the caller of `train`
-
-
-def _problem(table: Table, roles: Roles) -> str:
-    """Return the reason why training on data in memory stops, or an empty text."""
-    if roles.ambiguity is None:
-        return ""
-    names = table.names or [str(number + 1) for number in range(len(table.rows[0]))]
-    return f"the data: {roles.ambiguity.describe(names.__getitem__)}"
-
-
-def _columns(table: Table, roles: Roles) -> dict[str, str]:
-    """Return the columns of source and target as fields, by names, or by numbers from 1."""
-    columns = roles.source, roles.target
-    names = table.names or [str(number + 1) for number in range(max(columns) + 1)]
-    source, target = (names[column] for column in columns)
-    return {"data.source_column": source, "data.target_column": target}
 
 
 def _task_of(named: Mapping[str, Any]) -> TaskName | None:
@@ -308,23 +271,6 @@ def _words(named: Mapping[str, Any], side: str) -> tuple[str, ...]:
 def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of columns in a setting: one, several or none."""
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
-
-
-def _features(table: Table, value: str | Sequence[str] | None) -> tuple[int, ...]:
-    """Return the numbers of the columns of features that the settings name, from 0."""
-    width = len(table.rows[0]) if table.rows else 0
-    numbers = (column_number(name, table.names, width) for name in _names(value))
-    return tuple(number for number in numbers if number is not None)
-
-
-def _numbers(table: Table, named: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return the numbers of the columns of source and target that the settings name, from 0."""
-    width = len(table.rows[0]) if table.rows else 0
-    source, target = (
-        next((column_number(name, table.names, width) for name in _words(named, side)), None)
-        for side in ("source", "target")
-    )
-    return source, target
 
 
 def _check_no_recipe(path: Path) -> None:

@@ -14,7 +14,7 @@ from regard import recipes
 from regard.config import Experiment, TrainingConfig, resolve
 from regard.corpora import splits
 from regard.corpora.splits import Split
-from regard.data.files.objects import Table
+from regard.data.recognition.table import Table
 from regard.errors import UserError
 from regard.names import Precision
 from regard.numerics.linear import has_fast_bfloat16, warn_of_slow_bfloat16

@@ -79,7 +79,7 @@ def test_text_and_label_are_two_columns(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text("a\tx\nb\ty\n" * 9)
     columns = TableSettings(source_columns=("2",), target_columns=("2",))
-    with pytest.raises(UserError, match="text and label are both column 2"):
+    with pytest.raises(UserError, match="source and target are both column 2"):
         read_labelled(path, columns)
 
 

@@ -10,7 +10,8 @@ import polars
 import pytest
 
 from regard.data.examples import Pair
-from regard.data.files.objects import NAME, ColumnChoice, Table, corpus_of, table_of
+from regard.data.files.objects import NAME, corpus_of, table_of
+from regard.data.files.tables import TableSettings
 from regard.errors import UserError
 
 COLUMNS = {
@@ -19,8 +20,14 @@ COLUMNS = {
     "label": ["x", None, "y"],
     "number": [1.0, 2.5, float("nan")],
 }
-TEXT = ColumnChoice("data.source_column", (), ("text",))
-LABEL = ColumnChoice("data.target_column", (), ("label",))
+
+
+def read(table, source=(), target=(), features=(), **options):
+    """Return the pairs of a table of labels."""
+    settings = TableSettings(source_columns=source, target_columns=target, feature_columns=features)
+    return corpus_of(table, settings, "classify", **options)
+
+
 MAKERS = {
     "pandas": pandas.DataFrame,
     "polars": lambda columns: polars.DataFrame(columns, strict=False),
@@ -34,28 +41,29 @@ MAKERS = {
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_tables_of_every_library_have_the_same_rows(make):
     table = table_of(make(COLUMNS))
-    assert table.names == ("id", "Text", "label", "number")
+    assert table.header == ("id", "Text", "label", "number")
     assert table.rows == (("1", "a b", "x", "1"), ("2", "c d", "", "2.5"), ("3", "e", "y", ""))
-    corpus = corpus_of(table, TEXT, LABEL)
+    corpus = read(table)
     assert corpus.pairs == (Pair("a b", "x", 1), Pair("e", "y", 3))
     assert corpus.summary() == (f"left out 1 line of {NAME}: 1 with a blank side (line 2)",)
 
 
 def test_pairs_are_read_in_order():
     pairs = [("a", 1), ["b", np.int64(2)], ("c\nd", "e")]
-    corpus = corpus_of(table_of(iter(pairs)), TEXT, LABEL)
+    corpus = read(table_of(iter(pairs)))
     assert corpus.pairs == (Pair("a", "1", 1), Pair("b", "2", 2), Pair("c d", "e", 3))
 
 
 def test_columns_without_names_have_numbers():
     rows = [("x", 1), ("y", 2)]
     frame, array = pandas.DataFrame(rows), np.array(rows)
-    table = Table((("x", "1"), ("y", "2")))
-    assert table_of(frame) == table_of(array) == table_of(rows) == table
-    swapped = ColumnChoice("data.source_column", ("2",)), ColumnChoice("o", ("1",))
-    assert corpus_of(table_of(frame), *swapped).pairs[0] == Pair("1", "x", 1)
-    with pytest.raises(UserError, match=r"columns 1, 2, 3: name the column with data\.source"):
-        corpus_of(table_of(pandas.DataFrame([("x", "y", "z")])), TEXT, LABEL)
+    assert table_of(frame) == table_of(array) == table_of(rows)
+    assert (table_of(rows).header, table_of(rows).rows) == (None, (("x", "1"), ("y", "2")))
+    assert read(table_of(frame), ("2",), ("1",)).pairs[0] == Pair("1", "x", 1)
+    with pytest.raises(
+        UserError, match=r"columns 1, 2, 3: name the source column with data\.source"
+    ):
+        read(table_of(pandas.DataFrame([("x", "y", "z")])))
 
 
 def test_missing_values_of_pandas_are_empty():
@@ -73,7 +81,7 @@ def test_texts_are_not_missing_values():
 def test_fields_inside_a_field_are_columns(make):
     rows = [{"translation": {"en": "a b", "de": "c"}}, {"translation": {"en": "d", "de": "e"}}]
     table = table_of(make(rows))
-    assert table.names == ("translation.en", "translation.de")
+    assert table.header == ("translation.en", "translation.de")
     assert table.rows == (("a b", "c"), ("d", "e"))
 
 
@@ -91,32 +99,30 @@ def test_equal_or_missing_columns_are_named():
 def test_source_and_target_are_two_columns():
     table = table_of(pandas.DataFrame({"word": ["a"], "label": ["b"]}))
     with pytest.raises(UserError, match="source and target are both column label"):
-        corpus_of(table, ColumnChoice("o", ("2",)), LABEL)
+        read(table, ("2",))
 
 
 def test_columns_are_chosen_by_name_or_by_number():
     table = table_of(pandas.DataFrame(COLUMNS))
-    numbers = ColumnChoice("data.target_column", ("id", "NUMBER"))
-    assert corpus_of(table, ColumnChoice("o", ("2",)), numbers).pairs == (
+    assert read(table, ("2",), ("id", "NUMBER")).pairs == (
         Pair("a b", "1 1", 1),
         Pair("c d", "2 2.5", 2),
     )
 
 
 def test_features_follow_the_source_after_tabs():
-    table, features = table_of(pandas.DataFrame(COLUMNS)), ColumnChoice("o", ("number", "1"))
-    pairs = corpus_of(table, TEXT, LABEL, features).pairs
+    table, features = table_of(pandas.DataFrame(COLUMNS)), ("number", "1")
+    pairs = read(table, features=features).pairs
     assert pairs == (Pair("a b\t1\t1", "x", 1), Pair("e\t\t3", "y", 3))
     bare = table_of(pandas.DataFrame([["a", "b", "c"]]))
-    numbers = [ColumnChoice("o", (number,)) for number in "132"]
-    assert corpus_of(bare, *numbers).pairs == (Pair("a\tb", "c", 1),)
-    with pytest.raises(UserError, match=r"column '2' is read as features .* target"):
-        corpus_of(table_of([("a", "b")]), TEXT, LABEL, ColumnChoice("o", ("2",)))
+    assert read(bare, "1", "3", "2").pairs == (Pair("a\tb", "c", 1),)
+    with pytest.raises(UserError, match=r"column 2 is read as target and as features"):
+        read(table_of([("a", "b")]), features=("2",))
 
 
 def test_two_columns_without_usual_names_are_read_in_order():
     table = table_of(pandas.DataFrame({"x1": ["a"], "x2": ["b"]}))
-    assert corpus_of(table, TEXT, LABEL).pairs == (Pair("a", "b", 1),)
+    assert read(table).pairs == (Pair("a", "b", 1),)
 
 
 @pytest.mark.parametrize(
@@ -136,18 +142,18 @@ def test_other_objects_are_refused_with_the_accepted_kinds(data):
     [
         (
             COLUMNS,
-            ColumnChoice("data.source_column", ("words",)),
+            ("words",),
             "no column 'words' .data.source",
         ),
-        ({"a": ["x"], "b": ["y"], "c": ["z"]}, TEXT, "columns a, b, c: name .* data.source_column"),
-        ({"Text": ["x"], "b": ["y"], "c": ["z"]}, TEXT, "columns Text, .* data.target_column"),
-        ({"text": [""], "label": ["y"]}, TEXT, "has no pairs: left out 1 line"),
-        ({"text": [], "label": []}, TEXT, "has no rows"),
+        ({"a": ["x"], "b": ["y"], "c": ["z"]}, (), "columns a, b, c: name .* data.source_column"),
+        ({"Text": ["x"], "b": ["y"], "c": ["z"]}, (), "columns Text, .* data.target_column"),
+        ({"text": [""], "label": ["y"]}, (), "has no pairs: left out 1 line"),
+        ({"text": [], "label": []}, (), "has no rows"),
     ],
 )
 def test_missing_columns_and_pairs_are_named(columns, text, message):
     with pytest.raises(UserError, match=message):
-        corpus_of(table_of(pandas.DataFrame(columns)), text, LABEL)
+        read(table_of(pandas.DataFrame(columns)), text)
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
@@ -157,7 +163,7 @@ def test_rows_that_are_no_examples_are_left_out_as_in_files(make):
         "text": [*texts, "text", "b", "Total"],
         "label": [*map(str, range(40)), "label", "3", "780"],
     }
-    corpus = corpus_of(table_of(make(columns)), TEXT, LABEL, has_numbers=True)
+    corpus = read(table_of(make(columns)), has_numbers=True)
     assert [pair.source for pair in corpus.pairs] == [*texts, "b"]
     assert corpus.summary() == (
         f"left out 2 lines of {NAME}: 1 with the header again (line 41), 1 with a summary of the "
@@ -169,7 +175,7 @@ def test_a_row_of_missing_values_ends_no_data_frame():
     rows = [(f"text {number}", str(number)) for number in range(40)]
     rows[20:22] = [("", ""), ("another text", "see below")]
     frame = pandas.DataFrame(rows, columns=["text", "label"])
-    corpus = corpus_of(table_of(frame), TEXT, LABEL, has_numbers=True)
+    corpus = read(table_of(frame), has_numbers=True)
     assert len(corpus.pairs) == 38
     assert corpus.summary() == (
         f"left out 2 lines of {NAME}: 1 with a blank side (line 21), 1 with another text in place "
@@ -179,7 +185,7 @@ def test_a_row_of_missing_values_ends_no_data_frame():
 
 def test_bytes_are_texts():
     table = table_of([("ä".encode(), "x"), (b"\xe4", "y"), (b"b", b"z")])
-    corpus = corpus_of(table, TEXT, LABEL)
+    corpus = read(table)
     assert corpus.pairs == (Pair("ä", "x", 1), Pair("b", "z", 3))
     assert "(line 2)" in corpus.summary()[0]
 
@@ -187,7 +193,7 @@ def test_bytes_are_texts():
 def test_numbers_of_all_types_are_finite_or_left_out():
     values = [0.5, float("inf"), Fraction(1, 4), 10**5000, Decimal("NaN"), Fraction(10**400, 3), 7]
     table = table_of([("a", value) for value in values])
-    corpus = corpus_of(table, TEXT, LABEL, has_numbers=True)
+    corpus = read(table, has_numbers=True)
     assert [pair.target for pair in corpus.pairs] == ["0.5", "0.25", "7"]
     assert corpus.summary() == (
         f"left out 4 lines of {NAME}: 3 with another text in place of a number (lines 2, 4, 6), 1 "

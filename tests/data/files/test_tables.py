@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from regard.data.files.tables import find_column, missing_column, suffix_of
+from regard.data.files.tables import find_column, suffix_of
 
 
 def test_a_column_is_found_by_the_first_of_its_names():
@@ -12,14 +12,6 @@ def test_a_column_is_found_by_the_first_of_its_names():
     assert find_column(head, ["label"]) is None
     assert find_column(["Text", "text", "TEXT"], ["text"]) == 1
     assert find_column(["Text", "TEXT"], ["text"]) == 0
-
-
-def test_the_error_for_a_missing_column_shows_the_first_row():
-    errors = [missing_column(Path("a.tsv"), "word", "--column", row) for row in (["b", "c"], [""])]
-    assert [str(error).partition("): ")[2] for error in errors] == [
-        "the first row is b, c",
-        "it is empty",
-    ]
 
 
 def test_a_zipped_table_is_a_table():

@@ -71,7 +71,10 @@ def test_a_header_with_one_known_name_is_read_if_there_are_two_columns(tmp_path)
     path = written(tmp_path / "c.csv", "mood,said\nfine,so good\n")
     assert read(path, columns(("said",)))[0] == [("so good", "fine", 2)]
     path = written(tmp_path / "b.csv", "mood,said,rating\nfine,so good,5\n")
-    with pytest.raises(UserError, match=r"'rating' names the target .* --data\.source-column"):
+    with pytest.raises(
+        UserError,
+        match=r"columns mood, said, rating: name the source column with --data\.source-column",
+    ):
         read(path)
     plain = written(tmp_path / "d.tsv", "who ?\tquestion\nyes\tanswer\nwhere ?\tquestion\n")
     assert read(plain)[0][0] == ("who ?", "question", 1)

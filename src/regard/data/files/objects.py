@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
-from itertools import chain, islice
+from itertools import chain
 from numbers import Rational, Real
 from typing import Any
 
@@ -20,45 +20,23 @@ import numpy as np
 from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import SURROGATE, LineProblem
-from regard.data.files.tables import Row, column_number, find_column, flat_fields
+from regard.data.files.tables import Row, TableSettings, column_name, flat_fields
 from regard.data.recognition.decimals import NumberForm, NumberText, undecided_mark
+from regard.data.recognition.formats import FileFormat
 from regard.data.recognition.other_rows import marked
+from regard.data.recognition.table import Columns, Table, columns_of, rows_below_header
 from regard.errors import UserError
-from regard.names import DecimalMark, Fault
+from regard.names import Fault, TaskName
 
 NAME = "the data"
 """Name of data in memory, in messages."""
+FORM, OPTION = FileFormat("memory"), "data.{}_column"
 CATEGORIES = ("category", "Categorical", "Enum", "ClassLabel")
 """Types of categories in pandas, polars and datasets."""
 EXPECTED = (
     "expected a pandas or polars data frame, a datasets.Dataset, a list of (source, target) pairs "
     "or a list of dictionaries"
 )
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of texts. Missing values are empty texts."""
-
-    rows: tuple[tuple[str, ...], ...]
-    names: tuple[str, ...] | None = None
-    """Names of the columns; None for pairs, and for data frames whose columns have numbers."""
-    categories: tuple[int, ...] = ()
-    """Columns whose type is that of categories, from 0."""
-
-
-@dataclass(frozen=True)
-class ColumnChoice:
-    """Columns of the sources or of the targets: the names that were set, or the usual names."""
-
-    option: str
-    """Option that sets the names, such as data.source_column."""
-    chosen: tuple[str, ...] = ()
-    usual: tuple[str, ...] = ()
-
-
-NO_FEATURES = ColumnChoice("data.feature_columns")
-"""Choice of no columns of features."""
 
 
 def table_of(data: object) -> Table:
@@ -85,11 +63,8 @@ def table_of(data: object) -> Table:
         columns = [list(map(_cell, column)) for column in values]
         # A data frame made without names numbers its columns.
         is_named = any(not isinstance(name, int) for name in listed)
-        return Table(
-            tuple(zip(*columns, strict=True)),
-            tuple(map(str, listed)) if is_named else None,
-            _categories(data, listed),
-        )
+        names = tuple(map(str, listed)) if is_named else None
+        return _table(names, tuple(zip(*columns, strict=True)), _categories(data, listed))
     if not isinstance(data, Iterable):
         raise _wrong_type(data)
     to_list = getattr(data, "tolist", None)  # an array of NumPy
@@ -100,7 +75,16 @@ def table_of(data: object) -> Table:
     for number, row in enumerate(rows):
         if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != 2:
             raise TypeError(f"data[{number}] is {repr(row)[:60]}: {EXPECTED}")
-    return Table(tuple((_cell(source), _cell(target)) for source, target in rows))
+    return _table(None, tuple((_cell(source), _cell(target)) for source, target in rows))
+
+
+def _table(
+    names: tuple[str, ...] | None,
+    rows: tuple[tuple[str, ...], ...],
+    categories: tuple[int, ...] = (),
+) -> Table:
+    """Return the table of data in memory. Missing values are empty texts."""
+    return Table(NAME, names, rows, FORM, len(rows), categories=categories, option=OPTION)
 
 
 def _categories(data: Any, names: Sequence[Any]) -> tuple[int, ...]:
@@ -121,7 +105,7 @@ def _of_records(records: Iterable[Mapping[Any, Any]]) -> Table:
     rows = [dict(flat_fields(record)) for record in records]
     names = tuple(dict.fromkeys(name for row in rows for name in row))
     _check_number(names)
-    return Table(tuple(tuple(_cell(row.get(name)) for name in names) for row in rows), names)
+    return _table(names, tuple(tuple(_cell(row.get(name)) for name in names) for row in rows))
 
 
 def _check_number(names: Sequence[object]) -> None:
@@ -146,35 +130,21 @@ def _wrong_type(data: object) -> TypeError:
 
 
 def corpus_of(
-    table: Table,
-    sources: ColumnChoice,
-    targets: ColumnChoice,
-    features: ColumnChoice = NO_FEATURES,
-    *,
-    has_numbers: bool = False,
-    decimal_mark: DecimalMark | None = None,
+    table: Table, settings: TableSettings, task: TaskName, *, has_numbers: bool = False
 ) -> Corpus:
     """Return the pairs of a table. A source has its features after tabs. Blank rows are dropped and
     listed. If the targets are numbers (`has_numbers`), so are rows with anything else. UserError if
     there are no pairs, or if a column is not recognised."""
     if not table.rows:
         raise UserError(f"{NAME} has no rows: {EXPECTED}")
-    names = table.names or tuple(str(number + 1) for number in range(len(table.rows[0])))
-    source, target = _columns(names, sources, targets)
-    feature_columns = _column_numbers(names, features, targets)
-    for number in feature_columns:
-        if number in (*source, *target):
-            raise UserError(
-                f"{NAME}: column {names[number]!r} is read as features ({features.option}) and as "
-                f"{'source' if number in source else 'target'}: choose another column"
-            )
+    columns = columns_of(table, settings, task)
     forms, remarks = list[NumberForm](), list[str]()
-    for number in target if has_numbers else ():
+    for number in columns.targets if has_numbers else ():
         cells = [row[number] for row in table.rows]
-        forms.append(NumberForm.of(cells, decimal_mark))
-        remarks.append(undecided_mark(forms[-1], cells, f"{NAME}, column {names[number]}"))
-    pairs = _pairs(_rows(table), (source, target), feature_columns, forms)
-    corpus = Corpus.of(pairs, tuple(filter(None, remarks)))
+        forms.append(NumberForm.of(cells, settings.decimal_mark))
+        name = f"{NAME}, column {column_name(table.header, number)}"
+        remarks.append(undecided_mark(forms[-1], cells, name))
+    corpus = Corpus.of(_pairs(_rows(table), columns, forms), tuple(filter(None, remarks)))
     units = tuple(form.unit for form in forms) if has_numbers else None
     if not corpus.pairs:
         raise UserError(f"{NAME} has no pairs: {'; '.join(corpus.left_out.summary())}")
@@ -185,12 +155,9 @@ def _rows(table: Table) -> Iterator[Row]:
     """Yield the rows, numbered from 1. Rows that are no examples have a fault, as in files. No
     second table is searched: a blank row of a data frame is a row of missing values."""
     rows = (Row(cells, number) for number, cells in enumerate(table.rows, start=1))
-    names = [] if table.names is None else [Row(table.names, 0)]
-    for row in islice(marked(chain(names, rows)), len(names), None):
-        if row.cells == table.names:
-            yield replace(row, fault="repeated header")
-        else:
-            yield replace(row, fault=None) if row.fault == "other table" else row
+    names = [] if table.header is None else [Row(table.header, 0)]
+    for row in rows_below_header(marked(chain(names, rows)), has_header=bool(names)):
+        yield replace(row, fault=None) if row.fault == "other table" else row
 
 
 def _cell(value: Any) -> str:
@@ -220,68 +187,20 @@ def _text(value: Any) -> str:
     return NumberText(text) if is_number else text
 
 
-def _columns(
-    names: tuple[str, ...], sources: ColumnChoice, targets: ColumnChoice
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the numbers of the columns of sources and targets, from 0. The names of columns
-    without names are their numbers from 1."""
-    by_name = [
-        _column_numbers(names, choice, opposite)
-        for choice, opposite in ((sources, targets), (targets, sources))
-    ]
-    if set(by_name[0]) & set(by_name[1]):
-        raise UserError(
-            f"{NAME}: source and target are both column {names[by_name[0][0]]}: set "
-            f"{sources.option} and {targets.option}"
-        )
-    if all(by_name):
-        return by_name[0], by_name[1]
-    if len(names) == 2 and not sources.chosen and not targets.chosen:
-        return (0,), (1,)
-    choice = targets if by_name[0] else sources
-    raise UserError(
-        f"{NAME} has the columns {', '.join(names)[:200]}: name the column with {choice.option}"
-    )
-
-
-def _column_numbers(
-    names: tuple[str, ...], choice: ColumnChoice, opposite: ColumnChoice
-) -> tuple[int, ...]:
-    """Return the numbers of the chosen columns, or of the first usual one; empty if there is none.
-    UserError for a chosen name that no column has."""
-    if not choice.chosen:
-        usual = [name for name in choice.usual if name not in map(str.lower, opposite.chosen)]
-        number = find_column(names, usual)
-        return () if number is None else (number,)
-    numbers = []
-    for name in choice.chosen:
-        number = column_number(name, names, len(names))
-        if number is None:
-            raise UserError(
-                f"{NAME} has no column {name!r} ({choice.option}): the columns are "
-                f"{', '.join(names)[:200]}"
-            )
-        numbers.append(number)
-    return tuple(numbers)
-
-
 def _pairs(
-    rows: Iterable[Row],
-    pair: tuple[tuple[int, ...], tuple[int, ...]],
-    features: tuple[int, ...],
-    forms: Sequence[NumberForm] = (),
+    rows: Iterable[Row], columns: Columns, forms: Sequence[NumberForm]
 ) -> Iterator[Pair | LineProblem]:
     for each in rows:
         row, number = each.cells, each.line
-        sides = [[row[column] for column in columns] for columns in pair]
-        fault = each.fault or _fault_of(list(chain.from_iterable(sides)))
+        targets = [row[column] for column in columns.targets]
+        fault = each.fault or _fault_of([row[columns.source], *targets])
         for place, form in enumerate(forms if fault is None else ()):
-            plain = form.plain_words(sides[1][place])
-            fault = fault or (form.fault(sides[1][place]) if plain is None else None)
-            sides[1][place] = plain or ""
+            plain = form.plain_words(targets[place])
+            fault = fault or (form.fault(targets[place]) if plain is None else None)
+            targets[place] = plain or ""
         if fault is None:
-            source = "\t".join([" ".join(sides[0]), *(row[column] for column in features)])
-            yield Pair(source, " ".join(sides[1]), number, NAME)
+            source = "\t".join(row[column] for column in (columns.source, *columns.features))
+            yield Pair(source, " ".join(targets), number, NAME)
         else:
             yield LineProblem(NAME, number, fault, " ".join(row))
 

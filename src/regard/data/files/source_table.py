@@ -11,13 +11,11 @@ from typing import NamedTuple
 from regard.characters import is_blank_text
 from regard.data.files.lines import LEGACY_ENCODING
 from regard.data.files.named_rows import SUFFIXES, has_json_records
-from regard.data.files.samples import sample_rows
 from regard.data.files.tables import (
     SEPARATORS,
     Row,
     TableSettings,
     find_column,
-    require_column,
     show_cells,
     suffix_of,
 )
@@ -25,9 +23,10 @@ from regard.data.files.workbooks import unread_sheets
 from regard.data.recognition import formats
 from regard.data.recognition.formats import FileFormat
 from regard.data.recognition.header import TEXT_NAMES
+from regard.data.recognition.table import Table, numbers_of_columns, open_table
 from regard.errors import UserError
 
-OPTION = "--source-column"
+OPTION = "--{}-column"
 
 
 class AddedColumn(NamedTuple):
@@ -69,21 +68,13 @@ class SourceTable:
     ) -> SourceTable:
         """Return a table with the columns of the settings, or with usual names: for sources,
         `names`. UserError if the table cannot be read, is empty, or has no column of sources."""
-        form = formats.recognise(path, settings)
-        if form.delimiter is None and form.kind == "text":
-            form = replace(form, delimiter="\t")
-        rows = sample_rows(path, form, settings).rows
-        if not rows:
+        table = open_table(path, settings, names)
+        if not table.first:
             raise UserError(f"{path} is empty: expected rows with a source each")
-        first = rows[0]
-        is_header = form.has_header(rows, settings) or _is_name(rows, settings, names)
-        header = first if is_header else None
-        source = _source(path, settings, header, first, names)
-        features = tuple(
-            require_column(path, name, "--data.feature-columns", header, first)
-            for name in settings.feature_columns or ()
-        )
-        return cls(path, form, settings, header, len(first), source, features)
+        source = _source(replace(table, option=OPTION), settings, names)
+        features = numbers_of_columns(table, "feature", settings.feature_columns or ())
+        width = len(table.first)
+        return cls(path, table.form, settings, table.header, width, source, features)
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows below the header, in constant memory."""
@@ -113,34 +104,17 @@ def is_table(path: Path) -> bool:
     return suffix_of(path) in (*SEPARATORS, *SUFFIXES) or has_json_records(path)
 
 
-def _is_name(rows: Sequence[Sequence[str]], settings: TableSettings, names: Sequence[str]) -> bool:
-    """Return whether the first row has a usual name of sources that no row below has in its
-    column."""
-    column = find_column(rows[0], names)
-    if column is None or settings.header is not None or settings.source_columns:
-        return False
-    return not any(len(row) > column and row[column] == rows[0][column] for row in rows[1:])
-
-
-def _source(
-    path: Path,
-    settings: TableSettings,
-    header: Sequence[str] | None,
-    first: Sequence[str],
-    names: Sequence[str],
-) -> int:
+def _source(table: Table, settings: TableSettings, names: Sequence[str]) -> int:
     """Return the column of the sources. The only column of a table needs no name."""
-    if len(first) == 1:
+    if len(table.first) == 1:
         return 0
-    (name, *_) = settings.source_columns or ("",)
-    if name:
-        return require_column(path, name, OPTION, header, first)
-    if header is None:
-        return 0
-    number = find_column(header, names)
+    chosen = numbers_of_columns(table, "source", (settings.source_columns or ())[:1])
+    if chosen or table.header is None:
+        return chosen[0] if chosen else 0
+    number = find_column(table.header, names)
     if number is None:
         raise UserError(
-            f"{path}: name the column of the sources with {OPTION}: the first row is "
-            f"{show_cells(first)}"
+            f"{table.name}: name the column of the sources with {table.option_of('source')}: the "
+            f"first row is {show_cells(table.first)}"
         )
     return number

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.data.files.lines import MAX_LINE, Line
-from regard.errors import UserError
 from regard.names import DecimalMark, Fault, TargetKind
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -85,17 +84,6 @@ def column_number(name: str, header: Sequence[str] | None, num_columns: int) -> 
     return column
 
 
-def require_column(
-    path: Path, name: str, option: str, header: Sequence[str] | None, first: Sequence[str]
-) -> int:
-    """Return the column with this name, or with this number from 1. UserError if there is neither.
-    The option named the column, and `first` is the first row."""
-    column = column_number(name, header, len(first))
-    if column is None:
-        raise missing_column(path, name, option, first)
-    return column
-
-
 def column_name(header: Sequence[str] | None, number: int) -> str:
     """Return the name of a column (from 0), or its number from 1 if no name identifies it."""
     header = header or ()
@@ -103,12 +91,6 @@ def column_name(header: Sequence[str] | None, number: int) -> str:
     is_unique = [cell.strip().lower() for cell in header].count(name.lower()) == 1
     is_name = name and is_unique and name.isprintable()
     return name if is_name else str(number + 1)
-
-
-def missing_column(path: Path, name: str, option: str, first: Sequence[str]) -> UserError:
-    """Return the error for a column of an option that a file with this first row lacks."""
-    row = f"the first row is {show_cells(first)}" if any(first) else "it is empty"
-    return UserError(f"{path} has no column {name!r} ({option}): {row}")
 
 
 def flat_fields(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

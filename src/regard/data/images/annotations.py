@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations
+from itertools import chain, combinations, islice
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +34,20 @@ from regard.data.files.tables import (
     Quotes,
     Row,
     TableSettings,
-    column_number,
     find_column,
     is_blank,
-    missing_column,
     show_cells,
     suffix_of,
     table_rows,
 )
 from regard.data.recognition import formats
 from regard.data.recognition.formats import FileFormat
-from regard.data.recognition.header import CAPTION_NAMES, FILE_NAMES
+from regard.data.recognition.table import (
+    USUAL_NAMES,
+    columns_of,
+    rows_below_header,
+    table_of_rows,
+)
 from regard.data.several_labels import texts_of
 from regard.errors import UserError
 from regard.names import Fault, SplitName
@@ -59,6 +62,9 @@ SPLITS: dict[str, SplitName] = {
 }
 """Names of splits in Karpathy's files."""
 NO_PAIRS = Corpus(())
+NAMES = tuple(chain.from_iterable(USUAL_NAMES["caption"]))
+NUM_ROWS = 1000
+"""Number of rows from which the columns are recognised."""
 MAX_JSON = 1 << 29
 """Largest number of bytes of a JSON file. COCO's training captions have 90 million."""
 
@@ -126,16 +132,14 @@ def read_captions(
 
 def _lines(path: Path, folder: Path, settings: TableSettings) -> Captions:
     form, notes = formats.recognise(path, settings), list[LineProblem]()
-    if form.has_names:
-        settings = replace(settings, header=True)
     is_table = form.kind != "text" or suffix_of(path) in SEPARATORS
     if not is_table and form.delimiter is not None and path.is_file():
         # Flickr8k's format has tabs too, but its first column ends with a number.
         first = formats.first_rows(path, form, settings, 1)
-        is_table = bool(first and _named_columns(first[0].cells, settings, path))
+        is_table = bool(first) and _names_columns(first[0].cells, settings)
     if is_table and path.is_file():
         rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, notes=notes)
-        corpus = Corpus.of(_table(rows, path, folder, settings))
+        corpus = Corpus.of(_table(rows, path, folder, form, settings))
     else:
         corpus = _of_lines(path, folder, form, notes, settings)
     return Captions(replace(corpus, remarks=summary_of(notes)))
@@ -152,78 +156,52 @@ def _of_lines(
         if first is None:
             return NO_PAIRS
         separator = SEPARATORS.get(suffix_of(path))
-        if separator is None and _named_columns(first.text.split(","), settings, path):
+        if separator is None and _names_columns(first.text.split(","), settings):
             separator = ","
         lines = chain([first], lines)
         if separator is None:
             return Corpus.of(_tokens(lines, path, folder))
         rows = table_rows(lines, separator, Quotes() if separator == "," else None)
-        return Corpus.of(_table(rows, path, folder, settings))
+        return Corpus.of(_table(rows, path, folder, form, settings))
+
+
+def _names_columns(row: Sequence[str], settings: TableSettings) -> bool:
+    """Return whether a row names the columns of image file and caption."""
+    chosen = settings.source_columns, settings.target_columns
+    return all(
+        find_column(row, names or usual) is not None or all(map(str.isdecimal, names or ("",)))
+        for names, usual in zip(chosen, USUAL_NAMES["caption"], strict=True)
+    )
 
 
 def _table(
-    rows: Iterable[Row], path: Path, folder: Path, settings: TableSettings
+    rows: Iterable[Row], path: Path, folder: Path, form: FileFormat, settings: TableSettings
 ) -> Iterator[Pair | LineProblem]:
-    """Read a table by the names in its header; without a header, the file comes first."""
-    columns: tuple[int, int] | None = None
-    for row in rows:
-        cells = row.cells
+    """Read a table. Without a header, the first row has the name of an image."""
+    rows = iter(rows)
+    first = list(islice(rows, NUM_ROWS))
+    cells = [row.cells for row in first if formats.is_filled(row)]
+    table = table_of_rows(str(path), cells, form, settings, NAMES)
+    columns = columns_of(table, settings, "caption")
+    name = table.first[columns.source] if len(table.first) > columns.source else ""
+    if table.header is None and table.first and not Path(name.strip()).suffix:
+        if settings.header is False or not (settings.source_columns and settings.target_columns):
+            raise UserError(
+                f"{path}: the first row is {show_cells(table.first)!r}: expected the names of two "
+                "columns, such as file and caption, or an image file and its caption; name them "
+                "with --data.source-column and --data.target-column"
+            )
+        table = table.with_first_as_header()
+    for row in rows_below_header(chain(first, rows), has_header=table.header is not None):
         if row.fault is not None:
-            yield LineProblem(str(path), row.line, row.fault, " ".join(cells))
-            continue
-        if columns is None:
-            columns, has_header = caption_columns(cells, settings, path)
-            if has_header:
-                continue
-            if not Path(cells[columns[0]].strip() if len(cells) > columns[0] else "").suffix:
-                raise UserError(
-                    f"{path}: the first row is {show_cells(cells)!r}: expected the names of two "
-                    "columns, such as file and caption, or an image file and its caption; name "
-                    "them with --data.source-column and --data.target-column"
-                )
-        if len(cells) > max(columns):
-            name, caption = (cells[column] for column in columns)
+            yield LineProblem(str(path), row.line, row.fault, " ".join(row.cells))
+        elif len(row.cells) > columns.last:
+            name, caption = row.cells[columns.source], row.cells[columns.targets[0]]
             for text in texts_of(caption):
                 yield _pair(path, folder, name.strip(), text, row.line)
         else:
-            fault: Fault = "blank" if is_blank(cells) else "few columns"
-            yield LineProblem(str(path), row.line, fault, " ".join(cells))
-
-
-def caption_columns(
-    first: Sequence[str], settings: TableSettings, path: Path
-) -> tuple[tuple[int, int], bool]:
-    """Return the columns of file and caption, and whether the first row is a header. UserError if
-    the settings name a column that is missing."""
-    named = _named_columns(first, settings, path)
-    sides = settings.source_columns, settings.target_columns
-    is_numbered = named is not None and all(
-        names is not None and names[0].isdecimal() for names in sides
-    )
-    if is_numbered and named is not None:
-        is_name = not Path(first[named[0]].strip()).suffix
-        return named, is_name if settings.header is None else settings.header
-    if settings.header is False:
-        return (0, 1), False
-    return named or (0, 1), settings.header is True or named is not None
-
-
-def _named_columns(
-    row: Sequence[str], settings: TableSettings, path: Path
-) -> tuple[int, int] | None:
-    """Return the columns of file and caption by their names; None if the row is not a header."""
-    usual = (
-        ("source", settings.source_columns, FILE_NAMES),
-        ("target", settings.target_columns, CAPTION_NAMES),
-    )
-    columns = list[int]()
-    for side, names, usual_names in usual:
-        column = column_number(names[0], row, len(row)) if names else find_column(row, usual_names)
-        if column is None and names:
-            raise missing_column(path, names[0], f"--data.{side}-column", row)
-        if column is not None:
-            columns.append(column)
-    return (columns[0], columns[1]) if len(columns) == 2 else None
+            fault: Fault = "blank" if is_blank(row.cells) else "few columns"
+            yield LineProblem(str(path), row.line, fault, " ".join(row.cells))
 
 
 def _tokens(lines: Iterable[Line], path: Path, folder: Path) -> Iterator[Pair | LineProblem]:

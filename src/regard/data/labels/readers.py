@@ -11,9 +11,8 @@ Each example is a `Pair` of text and label.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Sequence, Set
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -34,10 +33,6 @@ from regard.data.files.tables import (
     Row,
     TableSettings,
     column_name,
-    column_number,
-    find_column,
-    missing_column,
-    require_column,
     show_cells,
     suffix_of,
     table_rows,
@@ -48,29 +43,21 @@ from regard.data.recognition.decimals import NumberForm, stripped, undecided_mar
 from regard.data.recognition.first_words import are_marked, split_labels
 from regard.data.recognition.formats import FileFormat
 from regard.data.recognition.header import LABEL_NAMES, TEXT_NAMES, names_labels
+from regard.data.recognition.table import (
+    Columns,
+    Table,
+    columns_of,
+    rows_below_header,
+    table_of_rows,
+)
 from regard.data.several_labels import FASTTEXT, ListText, texts_of
 from regard.errors import UserError
-from regard.names import DecimalMark, Fault, SplitName
+from regard.names import Fault, SplitName
 from regard.storage.files import open_bytes
 
+NAMES = (*TEXT_NAMES, *LABEL_NAMES)
+"""Usual names, of which one names the columns."""
 SPLIT = re.compile(r"(?<![a-z])(?:(train|training)|(dev|val|valid|validation)|(test))(?![a-z])")
-
-
-@dataclass(frozen=True)
-class LabelColumns:
-    """Numbers of the columns that are read, from 0. Several label columns are the numbers of one
-    target."""
-
-    text: int
-    labels: tuple[int, ...]
-    features: tuple[int, ...] = ()
-    forms: tuple[NumberForm, ...] = ()
-    """Form of the numbers in each label column; none for labels that are no numbers."""
-
-    @cached_property
-    def last(self) -> int:
-        """Largest column."""
-        return max(self.text, *self.labels, *self.features)
 
 
 def split_files(path: Path) -> dict[SplitName, Path]:
@@ -144,12 +131,10 @@ def several_labels_of(left_out: LeftOut) -> tuple[str, ...]:
 
 def _file(path: Path, settings: TableSettings, known: Set[str] | None) -> Corpus:
     form, notes = formats.recognise(path, settings), list[LineProblem]()
-    if form.has_names:
-        settings = replace(settings, header=True)
     if (form.kind == "text" and form.delimiter is None) or not path.is_file():
         return _lines(path, form, settings, known)
     rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, notes=notes)
-    corpus = _table(list(rows), path, settings, known, form.usual_mark)
+    corpus = _table(list(rows), path, form, settings, known)
     return _with_notes(corpus, notes)
 
 
@@ -167,7 +152,7 @@ def _lines(path: Path, form: FileFormat, settings: TableSettings, known: Set[str
         lines = chain([first], lines)
         if separator is not None:
             rows = table_rows(lines, separator, Quotes() if separator == "," else None)
-            corpus = _table(list(rows), path, settings, known)
+            corpus = _table(list(rows), path, form, settings, known)
         elif settings.source_columns or settings.target_columns or settings.feature_columns:
             raise UserError(f"{path} has no columns: expected .csv, .tsv, or tabs between columns")
         else:
@@ -201,230 +186,115 @@ def with_numbers(corpus: Corpus, place: Path | str, settings: TableSettings) -> 
 
 
 def _forms(
-    rows: Sequence[Row],
-    path: Path,
-    columns: LabelColumns,
-    settings: TableSettings,
-    usual: DecimalMark,
-    header: Sequence[str] | None,
+    rows: Sequence[Row], table: Table, columns: Columns, settings: TableSettings
 ) -> tuple[tuple[NumberForm, ...], tuple[str, ...]]:
     """Return the form of the numbers of each label column, and a sentence for each column whose
     decimal mark is not decided."""
     forms, remarks = list[NumberForm](), list[str]()
-    for column in columns.labels:
+    for column in columns.targets:
         cells = [row.cells[column] for row in rows if len(row.cells) > column and not row.fault]
-        form = NumberForm.of(cells, settings.decimal_mark, usual)
+        form = NumberForm.of(cells, settings.decimal_mark, table.form.usual_mark)
         forms.append(form)
-        remarks.append(undecided_mark(form, cells, f"{path}, column {column_name(header, column)}"))
+        name = column_name(table.header, column)
+        remarks.append(undecided_mark(form, cells, f"{table.name}, column {name}"))
     return tuple(forms), tuple(filter(None, remarks))
 
 
 def _table(
     rows: Sequence[Row],
     path: Path,
+    form: FileFormat,
     settings: TableSettings,
     known: Set[str] | None,
-    usual: DecimalMark = "point",
 ) -> Corpus:
-    """Read a table by the names in its header; without a header, text comes before label. Columns
-    that are not read are reported unless both sides are named in the settings."""
-    first = next((number for number, row in enumerate(rows) if formats.is_filled(row)), None)
-    if first is None:
-        return Corpus.of(_pair_of(row, LabelColumns(0, (1,)), path) for row in rows)
-    head, body = rows[first].cells, [row.cells for row in rows[first + 1 :]]
-    numbers, has_header = label_columns(head, body, path, settings, known)
-    if numbers.text in numbers.labels:
-        raise UserError(
-            f"{path}: text and label are both column {numbers.text + 1}: set --data.source-column "
-            "and --data.target-column"
-        )
+    """Read a table. Columns that are not read are reported unless both sides are named in the
+    settings."""
+    cells = [row.cells for row in rows if formats.is_filled(row)]
+    table = table_of_rows(str(path), cells, form, settings, NAMES)
+    columns = columns_of(table, settings, "classify")
+    if table.header is None and settings.header is None:
+        label, *labels = [_label(row, columns.targets[0]) for row in table.rows] or [""]
+        if names_labels(label, list(filter(None, labels)), known):
+            table = table.with_first_as_header()
+            columns = columns_of(table, settings, "classify")
     is_chosen = bool(settings.source_columns and settings.target_columns)
-    numbers = _with_features(numbers, head, path, settings, has_header=has_header)
-    header = head if has_header else None
-    remarks = () if is_chosen else _unused(head, numbers, path, has_header=has_header)
-    if has_header:
-        rows = [
-            replace(row, fault="repeated header") if row.cells == header else row
-            for number, row in enumerate(rows)
-            if number != first
-        ]
+    remarks = () if is_chosen else _unused(table, columns)
+    rows = list(rows_below_header(rows, has_header=table.header is not None))
+    forms: tuple[NumberForm, ...] = ()
     units: tuple[str, ...] | None = None
     if known is None:
-        forms, undecided = _forms(rows, path, numbers, settings, usual, header)
+        forms, undecided = _forms(rows, table, columns, settings)
         remarks += undecided
         units = tuple(form.unit for form in forms)
-        if not all(form.is_plain for form in forms):  # otherwise no cell changes
-            numbers = replace(numbers, forms=forms)
+        if all(form.is_plain for form in forms):
+            forms = ()  # no cell changes
     else:
         rows = [
-            replace(row, fault="several labels") if _has_several_labels(row, numbers) else row
+            replace(row, fault="several labels") if _has_several_labels(row, columns) else row
             for row in rows
         ]
-    columns = ReadColumns.of_table(header, len(head), numbers.text, numbers.labels)
-    corpus = Corpus.of((_pair_of(row, numbers, path) for row in rows), remarks, columns)
-    return replace(corpus, units=units)
+    names = ReadColumns.of_table(table.header, len(table.first), columns.source, columns.targets)
+    pairs = (_pair_of(row, columns, forms, str(path)) for row in rows)
+    return replace(Corpus.of(pairs, remarks, names), units=units)
 
 
-def _has_several_labels(row: Row, numbers: LabelColumns) -> bool:
+def _label(row: Sequence[str], column: int) -> str:
+    """Return the label of a row; blank if it has none."""
+    return composed(row[column]) if len(row) > column else ""
+
+
+def _has_several_labels(row: Row, columns: Columns) -> bool:
     """Return whether a label of a row is a list of several labels."""
-    cells = (row.cells[number] for number in numbers.labels if number < len(row.cells))
+    cells = (row.cells[number] for number in columns.targets if number < len(row.cells))
     return not row.fault and any(
         type(cell) is ListText and cell.has_several_labels for cell in cells
     )
 
 
-def label_columns(
-    head: Sequence[str],
-    body: Sequence[Sequence[str]],
-    path: Path,
-    settings: TableSettings,
-    known: Set[str] | None = frozenset(),
-) -> tuple[LabelColumns, bool]:
-    """Return the columns of text and labels, and whether the first row is a header.
-
-    Columns of the settings are found by name or number. The others have usual names, or are the
-    first and the second column. UserError if a column is missing."""
-    wanted = {"source": settings.source_columns or (), "target": settings.target_columns or ()}
-    names = [name for side in wanted.values() for name in side]
-    if settings.header is False or (names and all(map(str.isdecimal, names))):
-        named = None
-    else:
-        named = _named_columns(head, body, wanted, path)
-    has_header = settings.header is True or named is not None
-    if settings.header is None and not has_header and not (names and known is None):
-        label = composed(head[1]) if len(head) > 1 else ""
-        labels = [composed(row[1]) for row in body if len(row) > 1]
-        has_header = names_labels(label, labels, known)
-    if named is not None:
-        return named, has_header
-    columns: dict[str, tuple[int, ...]] = {"source": (0,), "target": (1,)}
-    for side, side_names in wanted.items():
-        numbers = [column_number(name, None, len(head)) for name in side_names]
-        if None in numbers:
-            name = side_names[numbers.index(None)]
-            raise missing_column(path, name, f"--data.{side}-column", head)
-        present = tuple(number for number in numbers if number is not None)
-        columns[side] = present or columns[side]
-    if not wanted["source"] and columns["source"][0] in columns["target"]:
-        columns["source"] = (1 if 0 in columns["target"] else 0,)
-    if settings.header is None and names:
-        target = columns["target"][0]
-        labels = [composed(row[target]) for row in body if len(row) > target]
-        label = composed(head[target]) if len(head) > target else ""
-        has_header = names_labels(label, labels, known)
-    return LabelColumns(columns["source"][0], columns["target"]), has_header
-
-
-def _with_features(
-    numbers: LabelColumns,
-    head: Sequence[str],
-    path: Path,
-    settings: TableSettings,
-    *,
-    has_header: bool,
-) -> LabelColumns:
-    """Return the columns with those of features. UserError for a column that the table lacks, and
-    for one that is the text or a label too."""
-    features = []
-    for name in settings.feature_columns or ():
-        header = head if has_header else None
-        number = require_column(path, name, "--data.feature-columns", header, head)
-        if number in (numbers.text, *numbers.labels):
-            side = "source" if number == numbers.text else "target"
-            raise UserError(
-                f"{path}: column {number + 1} is read as {side} and as features "
-                f"(--data.feature-columns): set --data.{side}-column"
-            )
-        features.append(number)
-    return replace(numbers, features=tuple(features))
-
-
-def _named_columns(
-    head: Sequence[str],
-    body: Sequence[Sequence[str]],
-    wanted: Mapping[str, tuple[str, ...]],
-    path: Path,
-) -> LabelColumns | None:
-    """Return the columns of text and labels by the names in the first row; None if the first row is
-    not a header."""
-    for side, names in wanted.items():
-        for name in names:
-            if column_number(name, head, len(head)) is None:
-                raise missing_column(path, name, f"--data.{side}-column", head)
-    texts, labels = wanted["source"], wanted["target"]
-    usual = [name for name in TEXT_NAMES if name not in map(str.lower, labels)]
-    text = column_number(texts[0], head, len(head)) if texts else find_column(head, usual)
-    matches = [column_number(name, head, len(head)) for name in labels]
-    matches = matches or [find_column(head, LABEL_NAMES)]
-    numbers = tuple(number for number in matches if number is not None)
-    if text is not None and numbers:
-        return LabelColumns(text, numbers)
-    known = numbers[0] if text is None and numbers else text
-    if known is None or not (texts or labels or _is_name(known, head, body)):
-        return None
-    if len(head) == 2:
-        return LabelColumns(1 - known, numbers) if numbers else LabelColumns(known, (1 - known,))
-    present, missing = ("source", "target") if numbers == () else ("target", "source")
-    raise UserError(
-        f"{path}: the first row is {show_cells(head)}, where {head[known][:40]!r} names the "
-        f"{present} column: name the {missing} column with --data.{missing}-column; if the first "
-        "row is an example, use --data.no-header"
-    )
-
-
-def _is_name(number: int, head: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
-    """Return whether a field of the first row is a name: labels occur again, names do not, unless
-    the whole row does."""
-    return not any(
-        len(row) > number and row[number] == head[number] and row != head for row in body
-    )
-
-
-def _unused(
-    head: Sequence[str], used: LabelColumns, path: Path, *, has_header: bool
-) -> tuple[str, ...]:
+def _unused(table: Table, columns: Columns) -> tuple[str, ...]:
     """Return a sentence about columns that are not read, if there are any."""
-    numbers = {used.text, *used.labels, *used.features}
-    names = [cell for number, cell in enumerate(head) if number not in numbers]
+    used = {columns.source, *columns.targets, *columns.features}
+    names = [cell for number, cell in enumerate(table.first) if number not in used]
     if not names:
         return ()
-    if has_header:
-        return (f"columns of {path} that are not read: {show_cells(names)}",)
-    labels = ", ".join(str(number + 1) for number in used.labels)
+    if table.header is not None:
+        return (f"columns of {table.name} that are not read: {show_cells(names)}",)
+    labels = ", ".join(str(number + 1) for number in columns.targets)
     return (
-        f"{path} has {len(head)} columns and no header: column {used.text + 1} is read as text, "
-        f"column {labels} as label",
+        f"{table.name} has {len(table.first)} columns and no header: column {columns.source + 1} "
+        f"is read as text, column {labels} as label",
     )
 
 
-def _pair_of(entry: Row, numbers: LabelColumns, path: Path) -> Pair | LineProblem:
+def _pair_of(
+    entry: Row, columns: Columns, forms: Sequence[NumberForm], path: str
+) -> Pair | LineProblem:
     row, line = entry.cells, entry.line
     if entry.fault:
-        return LineProblem(str(path), line, entry.fault, " ".join(row))
-    if len(row) <= numbers.last:
+        return LineProblem(path, line, entry.fault, " ".join(row))
+    if len(row) <= columns.last:
         kind: Fault = "few columns" if any(cell.strip() for cell in row) else "blank"
-        return LineProblem(str(path), line, kind, " ".join(row))
+        return LineProblem(path, line, kind, " ".join(row))
     if any("\0" in cell for cell in row):
-        return LineProblem(str(path), line, "NUL", " ".join(row))
-    if len(texts_of(row[numbers.text])) > 1:
-        return LineProblem(str(path), line, "several texts", " ".join(row))
-    text = " ".join(row[numbers.text].split())
-    labels = [composed(row[number]) for number in numbers.labels]
+        return LineProblem(path, line, "NUL", " ".join(row))
+    if len(texts_of(row[columns.source])) > 1:
+        return LineProblem(path, line, "several texts", " ".join(row))
+    text = " ".join(row[columns.source].split())
+    labels = [composed(row[number]) for number in columns.targets]
     if any(label.count(FASTTEXT) > 1 for label in labels):
-        return LineProblem(str(path), line, "several labels", " ".join(row))
+        return LineProblem(path, line, "several labels", " ".join(row))
     if is_blank_text(text) or any(map(is_blank_text, labels)):
-        return LineProblem(str(path), line, "blank", " ".join(row))
-    if numbers.forms:
-        cells = [stripped(row[number]) for number in numbers.labels]
-        for place, form in enumerate(numbers.forms):
-            plain = form.plain_words(cells[place])
-            if plain is None:
-                return LineProblem(str(path), line, form.fault(cells[place]), " ".join(row))
-            labels[place] = plain
-    if numbers.features:
-        features = (" ".join(row[number].split()) for number in numbers.features)
+        return LineProblem(path, line, "blank", " ".join(row))
+    for place, form in enumerate(forms):
+        cell = stripped(row[columns.targets[place]])
+        plain = form.plain_words(cell)
+        if plain is None:
+            return LineProblem(path, line, form.fault(cell), " ".join(row))
+        labels[place] = plain
+    if columns.features:
+        features = (" ".join(row[number].split()) for number in columns.features)
         text = "\t".join((text, *features))
-    return Pair(text, " ".join(labels), line, str(path))
+    return Pair(text, " ".join(labels), line, path)
 
 
 def _label_first(line: Line, path: Path, is_marked: bool) -> Pair | LineProblem:

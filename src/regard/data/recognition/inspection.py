@@ -8,23 +8,23 @@ from functools import lru_cache
 from pathlib import Path
 
 from regard.data.files.named_rows import has_json_records
-from regard.data.files.samples import sample_rows
+from regard.data.files.samples import sample_of, sample_rows
 from regard.data.files.tables import (
     TableSettings,
     column_name,
     column_number,
-    require_column,
     show_cells,
     suffix_of,
 )
 from regard.data.files.workbooks import default_sheet, unread_sheets
 from regard.data.recognition import formats
-from regard.data.recognition.columns import FEW_ROWS, MIN_ROWS_PER_LABEL, TableFacts
+from regard.data.recognition.columns import FEW_ROWS, TableFacts
 from regard.data.recognition.encodings import script_of
 from regard.data.recognition.first_words import are_marked, have_labels_first, split_labels
 from regard.data.recognition.formats import FileFormat
-from regard.data.recognition.header import first_row, is_only_label, names_labels
+from regard.data.recognition.header import names_labels
 from regard.data.recognition.roles import Roles, assign_roles
+from regard.data.recognition.table import Table, numbers_of_columns, open_table
 from regard.errors import UserError
 from regard.names import TargetKind, TaskName
 from regard.storage.files import check_input
@@ -49,31 +49,45 @@ UNKNOWN_LANGUAGE = "und"
 
 @dataclass(frozen=True)
 class Inspection:
-    """Format, task and columns of a data file."""
+    """Task and columns of a table before training."""
 
-    path: Path
-    form: FileFormat
-    header: tuple[str, ...] | None
-    num_columns: int
-    num_rows: int
-    """Number of rows that were inspected, without the header."""
+    table: Table
     roles: Roles
     languages: tuple[str, str]
     """Language codes of source and target, as far as their scripts tell."""
-    has_all: bool = True
-    """Whether all rows of the file were inspected."""
     features: tuple[int, ...] = ()
     """Columns of features, from 0."""
     sheet: str = ""
     """Sheet of a workbook that is read."""
     unread_sheets: tuple[str, ...] = ()
     """Sheets of a workbook that are not read."""
-    is_header_certain: bool = True
-    """Whether it is certain that the first row names the columns, or that it is an example."""
-    first: tuple[str, ...] = ()
-    """First row."""
     titles: str = ""
     """Line that names the rows above the table; blank if there are none."""
+
+    @property
+    def path(self) -> Path:
+        """File."""
+        return Path(self.table.name)
+
+    @property
+    def form(self) -> FileFormat:
+        """Format of the file."""
+        return self.table.form
+
+    @property
+    def header(self) -> tuple[str, ...] | None:
+        """Names of the columns."""
+        return self.table.header
+
+    @property
+    def num_columns(self) -> int:
+        """Number of columns of the first row."""
+        return len(self.table.first)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that were inspected, without the header."""
+        return len(self.table.rows)
 
     def lines(
         self, recipe: str | None = None, predicted: TargetKind | None = None
@@ -81,7 +95,7 @@ class Inspection:
         """Return the lines that training prints: format, task and recipe; roles of the columns;
         rows above the table; the encoding, if it is a guess; and sheets that are not read.
         `recipe` is the one that the user named, if any, and `predicted` the kind of its targets."""
-        name, roles = " ".join(self.path.name.split()), self.roles
+        name, roles = self._name, self.roles
         head = f", sheet {self.sheet}" if self.unread_sheets else ""
         head += ", header" if self.header is not None else ""
         title = f"{self._title(predicted)}, recipe {recipe or roles.recipe}"
@@ -90,7 +104,7 @@ class Inspection:
             task = {"translate": "classify"}.get(roles.task, "translate")
             first += f". Otherwise: {roles.alternative or f'--data.task {task}'}"
         lines = [first, self._roles_line(), *([self.titles] if self.titles else [])]
-        if not self.is_header_certain:
+        if not self.table.is_header_certain:
             lines.append(self.first_row_line)
         encoding = self.form.encoding
         if not encoding.is_certain:
@@ -106,7 +120,7 @@ class Inspection:
     @property
     def first_row_line(self) -> str:
         """Line about the first row, with the option for the other decision."""
-        name, cells = " ".join(self.path.name.split()), show_cells(self.first)
+        name, cells = self._name, show_cells(self.table.first)
         if self.header is None:
             reading, option = "is read as an example; if it names the columns", "--data.header"
         else:
@@ -119,7 +133,7 @@ class Inspection:
         title = self.roles.title
         if predicted is not None and predicted != self.roles.fields.get("data.target", "label"):
             return f"{predicted}s"
-        if self.has_all:
+        if self.num_rows >= self.table.num_rows:
             return title
         title = title.replace(" images)", f" images in {self.num_rows:,} rows)")
         return title.replace(" in ", " in a sample of ")
@@ -171,7 +185,7 @@ class Inspection:
     def problem(self) -> str:
         """Reason why training stops, with the option that decides; blank if training can begin."""
         ambiguity = self.roles.ambiguity
-        return "" if ambiguity is None else f"{self.path}: {ambiguity.describe(self.column)}"
+        return "" if ambiguity is None else f"{self.table.name}: {ambiguity.describe(self.column)}"
 
     def fields(self) -> dict[str, str]:
         """Return the fields of the experiment that the file decides, by their full names."""
@@ -205,6 +219,11 @@ class Inspection:
         return names
 
     @property
+    def _name(self) -> str:
+        """Name of the file on one line."""
+        return " ".join(self.path.name.split())
+
+    @property
     def _in_order(self) -> bool:
         return (self.roles.source, self.roles.target) == (0, 1)
 
@@ -233,60 +252,62 @@ def _inspect(
     form = formats.recognise(path, settings)
     if form.kind == "text" and form.delimiter is None:
         return _label_first(path, form, settings, task)
-    sample = sample_rows(path, form, settings)
-    rows = sample.rows
-    if not rows:
+    table = open_table(path, settings)
+    if not table.first:
         raise UserError(f"{path} is empty: expected rows of a source and a target")
     sheets = unread_sheets(path, settings.sheet) if form.kind == "workbook" else ()
     # A sheet may have blank columns beside a table.
-    has_columns = any(len(row) > 1 and (form.kind != "workbook" or any(row[1:])) for row in rows)
-    if not has_columns:
-        raise _one_column(path, form, rows[0], sheets)
-    is_header, is_certain = first_row(rows, settings)
-    if not form.has_names and not is_header and _has_label_names(rows, settings):
-        is_header, is_certain = True, False
-    if form.dictionary is not None:
-        is_header, is_certain = False, True
-    is_header = form.has_names or is_header
-    header, body = (rows[0], rows[1:]) if is_header else (None, rows)
-    body = [row for row in body if row != header]
-    num_columns = len(rows[0])
-    if is_header and not form.has_names:
-        formats.check_widths(path, header or (), body)
-    sides = {"source": settings.source_columns, "target": settings.target_columns}
-    numbers = {side: _number(path, side, names, rows[0], header) for side, names in sides.items()}
-    columns = numbers["source"], numbers["target"]
-    facts = TableFacts(
-        _features(settings, header, num_columns),
-        sample.num_rows - is_header,
-        settings.decimal_mark,
-        form.usual_mark,
-        target=settings.target,
-    )
-    roles = assign_roles(header, body, task, columns, facts=facts)
+    rows = [table.first, *table.rows]
+    if not any(len(row) > 1 and (form.kind != "workbook" or any(row[1:])) for row in rows):
+        raise _one_column(path, form, table.first, sheets)
+    if table.header is not None and not form.has_names:
+        formats.check_widths(path, table.header, table.rows)
+    inspection = inspect_table(table, settings, task)
+    roles = inspection.roles
     if form.dictionary is not None and form.dictionary.has_sounds and task in (None, "translate"):
         roles = Roles("translate", "g2p", 0, 1, "pairs")
-    if header is None and roles.task == "classify" and _names_labels(rows, roles, settings):
-        header, body, is_certain = rows[0], rows[1:], False
+    if table.header is None and roles.task == "classify" and _names_labels(table, roles, settings):
         columns = roles.source, roles.target
-        facts = replace(facts, features=_features(settings, header, num_columns))
-        roles = assign_roles(header, body, task, columns, facts=facts)
-    return Inspection(
-        path,
-        form,
-        header,
-        num_columns,
-        len(body),
-        roles,
-        (_language(body, roles.source), _language(body, roles.target)),
-        has_all=sample.has_all,
-        features=tuple(facts.features),
+        inspection = inspect_table(table.with_first_as_header(), settings, task, columns)
+        roles = inspection.roles
+    return replace(
+        inspection,
+        roles=roles,
         sheet=settings.sheet or default_sheet(path) if form.kind == "workbook" else "",
         unread_sheets=sheets,
-        is_header_certain=is_certain or form.has_names,
-        first=rows[0],
         titles=formats.titles_line(path, form, settings),
     )
+
+
+def inspect_table(
+    table: Table,
+    settings: TableSettings,
+    task: TaskName | None = None,
+    columns: tuple[int | None, int | None] | None = None,
+) -> Inspection:
+    """Return the task and the columns of a table, from a sample of its rows. `columns`: source and
+    target, by default those of the settings. UserError if the table lacks a column."""
+    rows = [row for row in table.rows if row != table.header]
+    num_rows = table.num_rows - (len(table.rows) - len(rows))
+    table = replace(table, rows=sample_of(rows).rows, num_rows=num_rows)
+    if columns is None:
+        sides = ("source", settings.source_columns), ("target", settings.target_columns)
+        numbers = [numbers_of_columns(table, side, (names or ())[:1]) for side, names in sides]
+        source, target = (next(iter(number), None) for number in numbers)
+        columns = source, target
+    width = len(table.first)
+    features = (column_number(name, table.header, width) for name in settings.feature_columns or ())
+    facts = TableFacts(
+        tuple(number for number in features if number is not None),
+        table.num_rows,
+        settings.decimal_mark,
+        table.form.usual_mark,
+        table.categories,
+        settings.target,
+    )
+    roles = assign_roles(table.header, table.rows, task, columns, facts=facts)
+    languages = tuple(_language(table.rows, column) for column in (roles.source, roles.target))
+    return Inspection(table, roles, (languages[0], languages[1]), tuple(facts.features))
 
 
 def _one_column(
@@ -330,49 +351,17 @@ def _label_first(
             "set --data.delimiter (such as space); if the first word of each line is its label: "
             "--data.task classify"
         )
-    languages = UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE
-    return Inspection(path, form, None, 1, len(rows), roles, languages, sample.has_all)
+    table = Table(str(path), None, [(text,) for text in texts], form, sample.num_rows)
+    return Inspection(table, roles, (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE))
 
 
-def _names_labels(rows: Sequence[Sequence[str]], roles: Roles, settings: TableSettings) -> bool:
+def _names_labels(table: Table, roles: Roles, settings: TableSettings) -> bool:
     """Return whether the reader of labels takes the first row as a header."""
-    if settings.header is not None or len(rows[0]) <= roles.target:
+    if settings.header is not None or len(table.first) <= roles.target:
         return False
-    labels = [row[roles.target].strip() for row in rows[1:] if len(row) > roles.target]
+    label, *labels = [row[roles.target].strip() for row in table.rows if len(row) > roles.target]
     known = None if roles.fields.get("data.target") == "number" else frozenset[str]()
-    return names_labels(rows[0][roles.target].strip(), labels, known)
-
-
-def _has_label_names(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
-    """Return whether the last cell of the first row is a label of no other row, and the labels
-    below it are few."""
-    if settings.header is not None or len(rows) <= FEW_ROWS or len(rows[0]) < 2:
-        return False
-    last = len(rows[0]) - 1
-    labels = [row[last].strip() for row in rows[1:] if len(row) > last]
-    is_few = len(set(labels)) <= len(labels) / MIN_ROWS_PER_LABEL
-    return is_few and is_only_label(rows[0][last].strip(), labels)
-
-
-def _number(
-    path: Path,
-    side: str,
-    names: tuple[str, ...] | None,
-    first: Sequence[str],
-    header: Sequence[str] | None,
-) -> int | None:
-    """Return the column of one side that the settings name. UserError if the file has none."""
-    if not names:
-        return None
-    return require_column(path, names[0], f"--data.{side}-column", header, first)
-
-
-def _features(
-    settings: TableSettings, header: Sequence[str] | None, num_columns: int
-) -> tuple[int, ...]:
-    """Return the columns of features that the table has, from 0."""
-    numbers = (column_number(name, header, num_columns) for name in settings.feature_columns or ())
-    return tuple(number for number in numbers if number is not None)
+    return names_labels(label, labels, known)
 
 
 def _language(rows: Sequence[Sequence[str]], column: int) -> str:

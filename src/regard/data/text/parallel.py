@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -11,20 +11,21 @@ from pathlib import Path
 from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair, ReadColumns
 from regard.data.files.lines import LeftOut, Line, LineProblem, decoded
-from regard.data.files.samples import sample_rows
 from regard.data.files.tables import (
     Row,
     TableSettings,
-    column_number,
-    find_column,
     has_rows,
     is_blank,
-    missing_column,
-    require_column,
 )
 from regard.data.recognition import formats
 from regard.data.recognition.formats import FileFormat
-from regard.data.recognition.header import SOURCE_NAMES, TARGET_NAMES
+from regard.data.recognition.table import (
+    IN_ORDER,
+    Columns,
+    columns_of,
+    open_table,
+    rows_below_header,
+)
 from regard.data.several_labels import texts_of
 from regard.errors import UserError
 from regard.storage.files import open_bytes
@@ -106,29 +107,21 @@ def _items(
 
 @dataclass(frozen=True)
 class PairColumns:
-    """Columns of source and target in a file, from 0."""
+    """Format of a file of pairs, and its columns."""
 
     form: FileFormat
     has_header: bool = False
-    source: int = 0
-    target: int = 1
-    features: tuple[int, ...] = ()
+    columns: Columns = IN_ORDER
     has_comments: bool = False
     """Whether rows at the beginning are comments or a second table."""
-    first: tuple[str, ...] = field(default=(), compare=False)
-    """First row."""
+    names: ReadColumns | None = field(default=None, compare=False)
+    """Names of the columns, if the file has others."""
 
     @property
     def is_plain(self) -> bool:
         """Whether the file has lines of UTF-8 with SOURCE TAB TARGET, and perhaps further columns
         that are not read."""
         return replace(self, form=replace(self.form, width=0)) == PLAIN
-
-    @property
-    def names(self) -> ReadColumns | None:
-        """Names of the columns, if the file has others."""
-        header = self.first if self.has_header else None
-        return ReadColumns.of_table(header, len(self.first), self.source, (self.target,))
 
 
 NUM_ROWS = 1000
@@ -138,103 +131,52 @@ PLAIN = PairColumns(FileFormat(delimiter="\t"))
 
 
 def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
-    """Return the format of a file of pairs and its columns: those of the settings or with usual
-    names, otherwise the first two. UserError if the file has no such column.
-
-    A file of two columns without a header is read in order, so that dev pairs need no names."""
-    form = formats.recognise(path, settings)
-    if form.delimiter is None and form.kind == "text":
-        form = replace(form, delimiter="\t")
-    if not path.is_file():  # a pipe can be read only once
-        source, target = settings.source_columns or ("1",), settings.target_columns or ("2",)
-        features = tuple(_number((name,)) for name in settings.feature_columns or ())
-        return PairColumns(
-            form, settings.header is True, _number(source), _number(target), features
-        )
-    rows = sample_rows(path, form, settings).rows
-    with_header = form.has_header(rows, settings)
-    first = rows[0] if rows else ()
-    header = first if with_header else None
-    sides = {"source": settings.source_columns, "target": settings.target_columns}
-    numbers = {
-        side: column_number(names[0], header, len(first)) for side, names in sides.items() if names
-    }
-    missing = [side for side, number in numbers.items() if number is None]
-    if missing and (with_header or len(first) != 2):
-        names = sides[missing[0]] or ("",)
-        raise missing_column(path, names[0], f"--data.{missing[0]}-column", first)
-    pair = (0, 1) if missing else _pair(numbers, header)
-    if pair[0] == pair[1]:
-        raise UserError(
-            f"{path}: source and target are both column {pair[0] + 1}: set --data.source-column "
-            "and --data.target-column"
-        )
-    features = _features(path, settings, header, first)
-    beginning = islice(formats.read_rows(path, form, settings), NUM_ROWS)
+    """Return the format of a file of pairs and its columns. A pipe, which can be read only once,
+    has numbers of columns. UserError if the file has no such column."""
+    if not path.is_file():
+        form = formats.recognise(path, settings)
+        sides = settings.source_columns or ("1",), settings.target_columns or ("2",)
+        source, target = (_number(*names) for names in sides)
+        features = tuple(map(_number, settings.feature_columns or ()))
+        return PairColumns(form, settings.header is True, Columns(source, (target,), features))
+    table = open_table(path, settings)
+    columns = columns_of(table, settings, "translate")
+    beginning = islice(formats.read_rows(path, table.form, settings), NUM_ROWS)
     has_comments = any(row.fault in ("comment", "other table") for row in beginning)
-    return PairColumns(form, with_header, *pair, features, has_comments, tuple(first))
+    names = ReadColumns.of_table(table.header, len(table.first), columns.source, columns.targets)
+    return PairColumns(table.form, table.header is not None, columns, has_comments, names)
 
 
-def _features(
-    path: Path, settings: TableSettings, header: Sequence[str] | None, first: Sequence[str]
-) -> tuple[int, ...]:
-    """Return the columns of features. UserError if the file has no such column."""
-    return tuple(
-        require_column(path, name, "--data.feature-columns", header, first)
-        for name in settings.feature_columns or ()
-    )
-
-
-def _number(columns: tuple[str, ...]) -> int:
+def _number(name: str, *_: str) -> int:
     """Return a column of a pipe. UserError for a name."""
-    if not columns[0].isdecimal() or columns[0] == "0":
+    if not name.isdecimal() or name == "0":
         raise UserError(
-            f"column {columns[0]!r} of a pipe: expected a number from 1, because a pipe is not "
+            f"column {name!r} of a pipe: expected a number from 1, because a pipe is not "
             "inspected; save the data to a file to use names"
         )
-    return int(columns[0]) - 1
-
-
-def _pair(numbers: dict[str, int | None], header: Sequence[str] | None) -> tuple[int, int]:
-    """Return the columns of source and target: those that are set, those with usual names, or the
-    first two."""
-    source, target = numbers.get("source"), numbers.get("target")
-    if source is None and target is None and header is not None:
-        named = find_column(header, SOURCE_NAMES), find_column(header, TARGET_NAMES)
-        if None not in named and named[0] != named[1]:
-            source, target = named
-    if source is None:
-        source = 1 if target == 0 else 0
-    if target is None:
-        target = 0 if source == 1 else 1
-    return source, target
+    return int(name) - 1
 
 
 def _table(
     path: Path, settings: TableSettings, columns: PairColumns
 ) -> Iterator[Pair | LineProblem]:
     """Yield the pairs of a file of any format."""
-    notes, is_header = list[LineProblem](), columns.has_header
-    header: tuple[str, ...] | None = None
-    for row in formats.read_rows(path, columns.form, settings, notes=notes):
-        if is_header and formats.is_filled(row):
-            is_header, header = False, row.cells
-        elif row.cells == header:
-            yield LineProblem(str(path), row.line, "repeated header", "\t".join(row.cells))
-        else:
-            yield _of_row(row, columns, str(path))
+    notes = list[LineProblem]()
+    rows = formats.read_rows(path, columns.form, settings, notes=notes)
+    for row in rows_below_header(rows, has_header=columns.has_header):
+        yield _of_row(row, columns.columns, str(path))
         if notes:
             yield from notes
             notes.clear()
 
 
-def _of_row(row: Row, columns: PairColumns, path: str) -> Pair | LineProblem:
+def _of_row(row: Row, columns: Columns, path: str) -> Pair | LineProblem:
     text = "\t".join(row.cells)
     if row.fault or "\0" in text:
         return LineProblem(path, row.line, row.fault or "NUL", text)
-    if len(row.cells) <= max(columns.source, columns.target, *columns.features):
+    if len(row.cells) <= columns.last:
         return LineProblem(path, row.line, "few columns" if text.strip() else "blank", text)
-    cells = (row.cells[columns.source], row.cells[columns.target])
+    cells = (row.cells[columns.source], row.cells[columns.targets[0]])
     if any(len(texts_of(cell)) > 1 for cell in cells):
         return LineProblem(path, row.line, "several texts", text)
     # Line ends and tabs inside a cell would end a field in the files of a run.

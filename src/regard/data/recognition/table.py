@@ -1,0 +1,259 @@
+"""Header and columns of a table, decided once for files, workbooks and data in memory.
+
+The first row is a header by its form (`header.first_row`), by a label that no other row has, or,
+where the caller names usual columns, by one of their names that no row below has.
+
+Columns are those of the settings, those with usual names, or of two columns the other one. Without
+any of them a file is read in order. If one of more than two columns is known, or none in memory, an
+error lists the columns and the option that decides.
+The choice by content (`roles`) precedes a training and becomes settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from regard.data.files.samples import sample_of, sample_rows
+from regard.data.files.tables import (
+    Row,
+    TableSettings,
+    column_name,
+    column_number,
+    find_column,
+    show_cells,
+)
+from regard.data.recognition import formats
+from regard.data.recognition.columns import FEW_ROWS, MIN_ROWS_PER_LABEL
+from regard.data.recognition.formats import FileFormat
+from regard.data.recognition.header import (
+    CAPTION_NAMES,
+    FILE_NAMES,
+    LABEL_NAMES,
+    SOURCE_NAMES,
+    TARGET_NAMES,
+    TEXT_NAMES,
+    FirstRow,
+    first_row,
+    is_only_label,
+)
+from regard.errors import UserError
+from regard.names import TaskName
+
+Cells = tuple[str, ...]
+USUAL_NAMES: dict[TaskName, tuple[Cells, Cells]] = {
+    "translate": (SOURCE_NAMES, (*TARGET_NAMES, "label")),
+    "classify": (TEXT_NAMES, LABEL_NAMES),
+    "caption": (FILE_NAMES, CAPTION_NAMES),
+}
+"""Usual names of the columns of source and target, the most usual first."""
+OPTION = "--data.{}-column"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Header and rows of a file or of data in memory."""
+
+    name: str
+    """File, for messages."""
+    header: Cells | None
+    rows: Sequence[Cells]
+    """Rows below the header, without blank ones; of a large file, a sample."""
+    form: FileFormat
+    num_rows: int = 0
+    """Number of rows below the header; of a large file, an estimate."""
+    is_header_certain: bool = True
+    """Whether it is certain that the first row is a header, or that it is an example."""
+    categories: tuple[int, ...] = ()
+    """Columns whose type is that of categories, from 0."""
+    option: str = OPTION
+    """Option that names a column, with {} in place of source or target."""
+
+    @cached_property
+    def first(self) -> Cells:
+        """First row: the header, or an example."""
+        return next(iter(self.rows), ()) if self.header is None else self.header
+
+    def with_first_as_header(self) -> Table:
+        """Return the table with its first row as a header, which is not certain."""
+        return replace(
+            self,
+            header=self.first,
+            rows=self.rows[1:],
+            num_rows=self.num_rows - 1,
+            is_header_certain=False,
+        )
+
+    def option_of(self, side: str) -> str:
+        """Return the option that names the column of a side."""
+        return self.option.format(side)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a table, from 0. Several targets are the numbers of one target."""
+
+    source: int
+    targets: tuple[int, ...]
+    features: tuple[int, ...] = ()
+
+    @cached_property
+    def last(self) -> int:
+        """Largest column."""
+        return max(self.source, *self.targets, *self.features)
+
+
+IN_ORDER = Columns(0, (1,))
+"""First column as source, second as target."""
+
+
+def open_table(path: Path, settings: TableSettings, names: Sequence[str] = ()) -> Table:
+    """Return the table of a file, with a sample of its rows. One of `names` in the first row, and
+    in no row below, makes it a header. UserError if the file cannot be read."""
+    if not path.is_file():
+        return _open(path, settings, tuple(names))
+    status = path.stat()
+    return _open_once(path, settings, tuple(names), (status.st_size, status.st_mtime_ns))
+
+
+@lru_cache(maxsize=8)
+def _open_once(path: Path, settings: TableSettings, names: Cells, stamp: tuple[int, int]) -> Table:
+    del stamp  # part of the key: a changed file is read again
+    return _open(path, settings, names)
+
+
+def _open(path: Path, settings: TableSettings, names: Cells) -> Table:
+    form = formats.recognise(path, settings)
+    if form.kind == "text" and form.delimiter is None:
+        form = replace(form, delimiter="\t")
+    sample = sample_rows(path, form, settings)
+    return table_of_rows(str(path), sample.rows, form, settings, names, sample.num_rows)
+
+
+def table_of_rows(
+    name: str,
+    rows: Sequence[Cells],
+    form: FileFormat,
+    settings: TableSettings,
+    names: Sequence[str] = (),
+    num_rows: int | None = None,
+) -> Table:
+    """Return the table of these rows, of which the first may be a header. `num_rows`: number of
+    rows if these are a sample."""
+    is_header, is_certain = _decide(sample_of(rows).rows, form, settings, names)
+    number = len(rows) if num_rows is None else num_rows
+    if not is_header:
+        return Table(name, None, rows, form, number, is_certain)
+    return Table(name, rows[0], rows[1:], form, number - 1, is_certain)
+
+
+def _decide(
+    rows: Sequence[Cells], form: FileFormat, settings: TableSettings, names: Sequence[str]
+) -> FirstRow:
+    """Return whether the first of these rows is a header."""
+    if not rows or form.has_names or form.dictionary is not None:
+        return FirstRow(bool(rows) and form.has_names)
+    decision = first_row(rows, settings)
+    if decision.is_header or settings.header is not None:
+        return decision
+    column = find_column(rows[0], names)
+    if column is None:
+        is_header = not names and _has_label_names(rows)
+    else:
+        is_header = not any(
+            row[column : column + 1] == rows[0][column : column + 1] for row in rows[1:]
+        )
+    return FirstRow(is_header=True, is_certain=False) if is_header else decision
+
+
+def _has_label_names(rows: Sequence[Cells]) -> bool:
+    """Return whether the last cell of the first row is a label of no other row, and the labels
+    below it are few."""
+    if len(rows) <= FEW_ROWS or len(rows[0]) < 2:
+        return False
+    last = len(rows[0]) - 1
+    labels = [row[last].strip() for row in rows[1:] if len(row) > last]
+    is_few = len(set(labels)) <= len(labels) / MIN_ROWS_PER_LABEL
+    return is_few and is_only_label(rows[0][last].strip(), labels)
+
+
+def columns_of(table: Table, settings: TableSettings, task: TaskName) -> Columns:
+    """Return the columns of a table for a task. Pairs of two columns without a header are read in
+    order, so that dev pairs need no names. UserError for a column of the settings that the table
+    lacks or that has two roles, and if nothing decides a column."""
+    header, width = table.header, len(table.first)
+    chosen = settings.source_columns or (), settings.target_columns or ()
+    features = numbers_of_columns(table, "feature", settings.feature_columns or ())
+    is_in_memory = table.form.kind == "memory"
+    if task == "translate" and header is None and width == 2 and not is_in_memory:
+        numbers = [column_number(name, None, width) for names in chosen for name in names]
+        if None in numbers:
+            return Columns(0, (1,), features)
+    sources = numbers_of_columns(table, "source", chosen[0]) or _usual(table, task, 0, chosen[1])
+    targets = numbers_of_columns(table, "target", chosen[1]) or _usual(table, task, 1, chosen[0])
+    is_half = header is not None and bool(sources) != bool(targets)
+    if width > 2 and (is_half or (is_in_memory and not (sources and targets))):
+        missing = "target" if sources else "source"
+        names = show_cells([column_name(header, number) for number in range(width)])
+        example = (
+            ""
+            if table.is_header_certain
+            else "; if the first row is an example, use --data.no-header"
+        )
+        raise UserError(
+            f"{table.name} has the columns {names}: name the {missing} column with "
+            f"{table.option_of(missing)}{example}"
+        )
+    source = sources[0] if sources else int(0 in targets)
+    columns = Columns(source, tuple(targets) or (int(source != 1),), features)
+    if source in columns.targets:
+        raise UserError(
+            f"{table.name}: source and target are both column {column_name(header, source)}: set "
+            f"{table.option_of('source')} and {table.option_of('target')}"
+        )
+    for number in features:
+        if number in (source, *columns.targets):
+            side = "source" if number == source else "target"
+            raise UserError(
+                f"{table.name}: column {column_name(header, number)} is read as {side} and as "
+                f"features ({table.option_of('feature')}s): set {table.option_of(side)}"
+            )
+    return columns
+
+
+def _usual(table: Table, task: TaskName, side: int, opposite: Sequence[str]) -> tuple[int, ...]:
+    """Return the column with a usual name of a side, unless it is chosen for the opposite one; none
+    without such a column."""
+    chosen = [name.lower() for name in opposite]
+    usual = [name for name in USUAL_NAMES[task][side] if name not in chosen]
+    column = None if table.header is None else find_column(table.header, usual)
+    return () if column is None else (column,)
+
+
+def numbers_of_columns(table: Table, side: str, names: Sequence[str]) -> tuple[int, ...]:
+    """Return the columns with these names, or with these numbers from 1. UserError for a name that
+    no column has."""
+    numbers = list[int]()
+    for name in names:
+        number = column_number(name, table.header, len(table.first))
+        if number is None:
+            option = f"{table.option_of(side)}{'s' if side == 'feature' else ''}"
+            row = (
+                f"the first row is {show_cells(table.first)}" if any(table.first) else "it is empty"
+            )
+            raise UserError(f"{table.name} has no column {name!r} ({option}): {row}")
+        numbers.append(number)
+    return tuple(numbers)
+
+
+def rows_below_header(rows: Iterable[Row], *, has_header: bool) -> Iterator[Row]:
+    """Yield the rows of a file without its header. A row that is the header again has a fault."""
+    header: Cells | None = None
+    for row in rows:
+        if has_header and header is None and formats.is_filled(row):
+            header = row.cells
+        elif row.cells == header:
+            yield replace(row, fault="repeated header")
+        else:
+            yield row
