@@ -1,0 +1,71 @@
+"""One answer to what a table is: files, workbooks' formats, data frames and lists agree."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from regard.data.files.objects import table_of
+from regard.data.files.tables import TableSettings
+from regard.data.recognition.inspection import inspect_table
+from regard.data.recognition.table import USUAL_NAMES, columns_of, open_table
+from regard.errors import UserError
+
+HEAD = ("id", "text", "label", "file", "caption", "word", "form")
+ROWS = [
+    (str(n), f"a text {n * n}", "ABC"[n % 3], f"{n}.jpg", f"a dog {n}", f"w{n}x", f"f{n}y")
+    for n in range(60)
+]
+EXPECTED = {"translate": (5, (6,)), "classify": (1, (2,)), "caption": (3, (4,))}
+OTHER = ("a", "b", "c", "d", "e", "f", "g")
+CHOICES = [
+    TableSettings(),
+    TableSettings(source_columns=("word",), target_columns=("7",)),
+    TableSettings(source_columns=("5",), target_columns=("label",), feature_columns=("form",)),
+]
+
+
+def tables(tmp_path, head, rows, names=()):
+    """Return the same table from files and from memory."""
+    for name, delimiter in (("a.csv", ","), ("a.tsv", "\t")):
+        with (tmp_path / name).open("w", newline="") as file:
+            csv.writer(file, delimiter=delimiter).writerows([head, *rows])
+        yield open_table(tmp_path / name, TableSettings(), names)
+    records = [dict(zip(head, row, strict=True)) for row in rows]
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    yield open_table(tmp_path / "a.jsonl", TableSettings(), names)
+    yield table_of(records)
+
+
+@pytest.mark.parametrize("task", USUAL_NAMES)
+def test_files_and_data_in_memory_have_the_same_header_and_columns(tmp_path, task):
+    first, *others = tables(tmp_path, HEAD, ROWS)
+    columns = columns_of(first, TableSettings(), task)
+    assert (columns.source, columns.targets) == EXPECTED[task]
+    roles = inspect_table(first, TableSettings(), task).roles
+    for table in others:
+        assert (table.header, list(table.rows)) == (first.header, list(first.rows))
+        for settings in CHOICES:
+            assert columns_of(table, settings, task) == columns_of(first, settings, task)
+        assert inspect_table(table, TableSettings(), task).roles == roles
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (TableSettings(source_columns=("z",)), "no column 'z' .*source.column.*first row is a, b"),
+        (TableSettings(target_columns=("3",)), "columns a, b, c, d, e, f, g: name the source"),
+        (TableSettings(source_columns=("a",), target_columns=("1",)), "are both column a"),
+        (
+            TableSettings(source_columns=("a",), target_columns=("b",), feature_columns=("b",)),
+            "column b is read as target and as features",
+        ),
+    ],
+)
+@pytest.mark.parametrize("task", USUAL_NAMES)
+def test_the_error_lists_the_columns_and_the_option(tmp_path, settings, message, task):
+    for table in tables(tmp_path, OTHER, ROWS, OTHER):
+        with pytest.raises(UserError, match=message):
+            columns_of(table, settings, task)
