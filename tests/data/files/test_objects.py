@@ -115,7 +115,7 @@ def test_features_follow_the_source_after_tabs():
     pairs = read(table, features=features).pairs
     assert pairs == (Pair("a b\t1\t1", "x", 1), Pair("e\t\t3", "y", 3))
     bare = table_of(pandas.DataFrame([["a", "b", "c"]]))
-    assert read(bare, "1", "3", "2").pairs == (Pair("a\tb", "c", 1),)
+    assert read(bare, ("1",), ("3",), ("2",)).pairs == (Pair("a\tb", "c", 1),)
     with pytest.raises(UserError, match=r"column 2 is read as target and as features"):
         read(table_of([("a", "b")]), features=("2",))
 
