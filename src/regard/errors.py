@@ -51,7 +51,7 @@ class UsageError(UserError):
     """Invalid command-line arguments."""
 
     STATUS = 2
-    """Exit status, as of other programs and of tyro."""
+    """Exit status, as of other programs."""
 
 
 class ConnectionLostError(UserError):

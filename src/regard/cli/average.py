@@ -5,10 +5,8 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import parse
 from regard.errors import UsageError
 
@@ -20,9 +18,9 @@ class Options:
     """Average the weights of runs with the same model and vocabulary. The runs should have the same
     initial weights, as with --init-from. `training.average` averages the checkpoints of one run."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: Positional[tuple[Path, ...]]
     """Two or more run folders."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Path | None = None
     """Folder to write the new run to (default: required)."""
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import tyro
+from typing import TYPE_CHECKING, Any
 
 from regard.cli.output import warn
 from regard.cli.progress import PreparationView
@@ -42,10 +40,6 @@ class BulkOptions:
     """With --cluster: number of workers. Default: one for each CPU."""
     gpus: float | None = None
     """With --cluster: number of GPUs of each worker, such as 1 or 0.5. Default: none."""
-
-
-BulkFields = Annotated[BulkOptions, tyro.conf.arg(name="")]
-"""All fields as options, without a prefix."""
 
 
 def check_bulk(

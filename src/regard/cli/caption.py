@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import tyro
-
-from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
+from regard.cli.bulk import BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import check_different, chunks, opened, warn_of_cut
 from regard.cli.output import warn
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, check_task
-from regard.cli.parsing.searching import SearchFields, parse
+from regard.cli.parsing.searching import parse
 from regard.cli.parsing.typed import is_text
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.table_rows import check_lines_output
@@ -51,21 +50,21 @@ class Options:
     sorted by name. Images that cannot be read are reported and left out, and the exit status is 1.
     Search options default to the run's recipe."""
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """Run folder."""
-    images: tyro.conf.Positional[tuple[str, ...]]
+    images: Positional[tuple[str, ...]]
     """Image files, or folders of images; for a run on generated scenes also scenes as text."""
-    search: SearchFields = field(default_factory=SearchConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
     prefix: str | None = None
     """Text that each caption begins with."""
     nbest: BeamSize = 1
     """Number of captions for each image, best first."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Path | None = None
     """File to write the captions to (default: print them)."""
     trace: Path | None = None
     """File to write the traces of the captions to, a JSON object per line."""
     device: Device = "auto"
-    bulk: BulkFields = field(default_factory=BulkOptions)
+    bulk: BulkOptions = field(default_factory=BulkOptions)
 
 
 def run(arguments: list[str]) -> int:

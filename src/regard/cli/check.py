@@ -7,9 +7,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tyro
-
 from regard.cli.output import say
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import parse
 from regard.config import (
     CaptionDataConfig,
@@ -44,7 +43,7 @@ class Options:
     vocabulary, unknown words by cut-off, duplicates and overlap of splits. Nothing is changed. The
     exit status is 1 if training would stop."""
 
-    data: tyro.conf.Positional[Path | None] = None
+    data: Positional[Path | None] = None
     """Data to train on: a file of pairs, labels, captions or values, a folder of labelled texts,
     the file of the sources, or a pattern of files of pairs, such as 'shards/*.tsv.gz'."""
     mix: tuple[str, ...] = ()

@@ -8,13 +8,12 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import tyro
+from typing import TYPE_CHECKING, Any
 
 from regard.cli import show
-from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
+from regard.cli.bulk import BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import LineInput, check_different, encoding_of, opened
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, check_task, parse
 from regard.cli.prediction_faults import PredictionFaults
 from regard.cli.progress import OnFinished, counting_outputs
@@ -47,11 +46,11 @@ class Options:
     a blank prediction. So does a line that cannot be read, or that has another number of features
     than the training sources: it is reported, and the exit status is 1."""
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """Run folder."""
-    file: tyro.conf.Positional[str] = "-"
+    file: Positional[str] = "-"
     """File of sources, one per line, or table with a column of sources; - is the standard input."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Path | None = None
     """File to write the predictions to (default: print them). For a table: a .csv, .tsv or .parquet
     file."""
     probabilities: bool = False
@@ -77,7 +76,7 @@ class Options:
     """For a program that writes a line and waits for its prediction: classify each line by itself,
     report its faults at once, and continue to read a file as it grows."""
     device: Device = "auto"
-    bulk: BulkFields = field(default_factory=BulkOptions)
+    bulk: BulkOptions = field(default_factory=BulkOptions)
 
 
 def run(arguments: list[str]) -> int:

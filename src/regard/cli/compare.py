@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import tyro
+from typing import TYPE_CHECKING
 
 from regard.cli.output import say, warn
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import parse
 from regard.cli.progress import PreparationView
 from regard.cli.tables import format_table
@@ -26,11 +25,11 @@ class Options:
     significance of the differences from the first run. Runs that differ only in seeds are one
     system."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: Positional[tuple[Path, ...]]
     """Two or more run folders, or the folder of a sweep, and after them optionally a file of pairs
     (default: the test split that the runs share). The folder of an ensemble stands for its
     members."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Path | None = None
     """Figure to write (.png, .svg or .pdf)."""
     csv: Path | None = None
     """Table to write (.csv)."""

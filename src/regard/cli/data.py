@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import tyro
-
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import parse
 from regard.config.checks import NumExamples, Seed
 from regard.errors import UserError
@@ -59,11 +58,11 @@ class Options:
     values) or for features of the source (inflection), download Tatoeba's English-German pairs, or
     generate the data of a recipe. Without arguments, list the data by task."""
 
-    name: tyro.conf.Positional[Dataset]
+    name: Positional[Dataset]
     """Data to download or generate."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Path | None = None
     """File to write, or folder of images (default: data/NAME with the suffix of its format)."""
-    from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    from_: Path | None = None
     """tatoeba: a downloaded .txt or .zip file, instead of a download."""
     size: NumExamples | None = None
     """Generated data: number of examples (default: 10,000; of an example file, enough for its

@@ -8,9 +8,6 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from regard import recipes
 from regard.cli import show
@@ -35,7 +32,7 @@ class Options:
     places, so the attention has to cross), evaluate it on unseen numbers, and draw the attention of
     each letter."""
 
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("runs/demo")
+    output: Path = Path("runs/demo")
     """Folder to write the run to. An earlier demo there is replaced; an interrupted one is
     resumed."""
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tyro
-
 from regard.cli import show
 from regard.cli.lines import MOSTLY
 from regard.cli.output import say, warn
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs
-from regard.cli.parsing.searching import SearchFields, parse
+from regard.cli.parsing.searching import parse
 from regard.cli.progress import PreparationView
 from regard.config import Data, SearchConfig
 from regard.config.checks import CountOrZero
@@ -60,9 +59,9 @@ class Options:
 
     A source that occurs more than once is decoded once; all its targets are references."""
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """Run folder."""
-    data: tyro.conf.Positional[Path | None] = None
+    data: Positional[Path | None] = None
     """Pairs, labelled texts or captions, in a format that training reads (default: the held-out
     test split of the run)."""
     target_path: Path | None = None
@@ -82,7 +81,7 @@ class Options:
     as in training)."""
     first: int | None = None
     """Number of pairs to score, from the first on (default: all)."""
-    search: SearchFields = field(default_factory=SearchConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
     ensemble: Runs = ()
     """Further runs of an ensemble: the search takes the mean of the probabilities."""
     examples: CountOrZero = 0

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from regard.cli.output import say
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import parse
 from regard.names import Engine
 
@@ -18,11 +16,11 @@ class Options:
     """Convert a run for another engine, with its tokenizers and all settings that translating
     needs. Requires the extra `export`."""
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """Run folder."""
     to: Engine
     """Format: onnx for recurrent models, ctranslate2 for Transformers."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Path | None = None
     """Folder to write to (default: RUN/onnx or RUN/ctranslate2)."""
 
 

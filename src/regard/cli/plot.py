@@ -9,10 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import tyro
-
 from regard.cli import show
 from regard.cli.output import warn
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs, parse
 from regard.cli.parsing.typed import is_text
 from regard.config.checks import Range
@@ -47,11 +46,11 @@ class Options:
     """Translate, classify or caption one source and draw the attention: of a translation as a
     heatmap, of a prediction as coloured words, of a caption on the image, once for each word."""
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """Run folder."""
-    text: tyro.conf.Positional[str]
+    text: Positional[str]
     """Source: a text, or the image file if the run captions; with --experts a file of texts."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Path | None = None
     """File to write: a figure (.png, .svg, .pdf) or all numbers (.json, .npz) (default: draw in the
     terminal)."""
     ensemble: Runs = ()

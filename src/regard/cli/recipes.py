@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import tyro
-
 from regard import recipes
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import parse
 from regard.config import DataConfig, resolve
 from regard.recipes.published import (
@@ -41,7 +40,7 @@ Deep-Att: 27 words)."""
 class Options:
     """List the recipes, or print all fields of one recipe with their values."""
 
-    recipe: tyro.conf.Positional[str | None] = None
+    recipe: Positional[str | None] = None
     """Name or file of a recipe (default: list all recipes)."""
     cost: bool = False
     """Print the number of parameters and the FLOPs of training instead."""

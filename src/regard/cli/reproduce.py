@@ -6,11 +6,10 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import tyro
+from typing import TYPE_CHECKING
 
 from regard.cli.output import say, warn
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import parse
 from regard.cli.train import training_views
 from regard.config.unused import unused_fields
@@ -31,9 +30,9 @@ class Options:
     """Train a run again with its settings, data and threads, and compare the weights and the log.
     The exit status is 0 if all weights are equal, bit by bit, and 1 otherwise."""
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """Run folder."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Path | None = None
     """Folder of the repetition (default: a temporary folder, which is removed)."""
 
 

@@ -8,13 +8,12 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import tyro
-
-from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
+from regard.cli.bulk import BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import check_different, chunks, naming_lines, opened, warn_of_refused
 from regard.cli.output import warn
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs, parse
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.source_faults import FormFaults
@@ -49,16 +48,16 @@ class Options:
     more than 5,000 tokens on a side (or search.max_source of the run), or with another number of
     features than the training sources, has the score nan; then the exit status is 1."""
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """Run folder."""
-    pairs: tyro.conf.Positional[Path]
+    pairs: Positional[Path]
     """Pairs: a file with source TAB target on each line (of a run with features, its columns in
     training), or the file of the sources."""
     target_path: Path | None = None
     """File of the targets, if the pairs are in two files."""
     ensemble: Runs = ()
     """Further runs of an ensemble, which scores with the mean of the probabilities."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Path | None = None
     """File to write the scores to (default: print them)."""
     trace: Path | None = None
     """File to write tokens, probabilities and attention to, a JSON object per pair and line."""
@@ -68,7 +67,7 @@ class Options:
     """Largest estimated memory in MiB that scoring one pair may take, its attention for --trace
     included (default: search.max_memory of the run, or half of the free memory)."""
     device: Device = "auto"
-    bulk: BulkFields = field(default_factory=BulkOptions)
+    bulk: BulkOptions = field(default_factory=BulkOptions)
 
 
 def run(arguments: list[str]) -> int:

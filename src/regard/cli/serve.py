@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
 from regard.cli.output import say, warn
+from regard.cli.parsing.help import REPEATED, Positional
 from regard.cli.parsing.options import Device, parse
 from regard.config.checks import BeamSize, Range
 from regard.errors import UserError, install_command
@@ -47,7 +46,7 @@ class Options:
     browser for the paths of the API and their fields. Ctrl-C or SIGTERM finishes the open requests
     and exits. Logs are JSON lines on the standard error."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: Positional[tuple[Path, ...]]
     """Run folders, or folders of ensembles."""
     host: str = "127.0.0.1"
     """Address to listen at; 0.0.0.0 for all addresses of this machine."""
@@ -57,7 +56,7 @@ class Options:
     """Token that each request must have in its header Authorization: Bearer TOKEN. Other users of
     this machine can see the options of a program, so prefer the environment variable REGARD_TOKEN
     (default: REGARD_TOKEN, or no token)."""
-    allowed_host: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    allowed_host: Annotated[tuple[str, ...], REPEATED] = ()
     """Name of this service in the header Host of requests. localhost and IP addresses are always
     allowed."""
     queue: Number = 1024

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
-
-import tyro
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from regard.cli.output import say
 from regard.cli.parsing.experiments import (
+    HELP,
     choose_experiment,
     data_after_recipe,
     expand_shortcuts,
@@ -24,7 +23,9 @@ from regard.cli.parsing.experiments import (
     option_values,
     remove_option,
 )
-from regard.cli.parsing.options import check, one_line, with_switch_values
+from regard.cli.parsing.help import Positional
+from regard.cli.parsing.options import parse as parse_options
+from regard.cli.parsing.options import read
 from regard.cli.parsing.train_help import full_help, short_help
 from regard.cli.progress import PreparationView, TrainingView
 from regard.config import Experiment, ModelConfig, TrainingConfig, resolve
@@ -51,9 +52,9 @@ class Options:
     field of a recipe is an option. The recipe or file comes first. Ctrl-C stops safely; --resume
     continues."""
 
-    recipe: tyro.conf.Positional[str]
+    recipe: Positional[str]
     """Name of a recipe, a recipe file, or a data file."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Path | None = None
     """Folder to write the run to (default: runs/NAME, named after the data file, or else after the
     recipe)."""
     resume: bool = False
@@ -64,7 +65,7 @@ class Options:
     max_restarts: CountOrZero = 0
     """With --processes: how often all processes are started again, from the last saved state, after
     one of them has failed."""
-    experiment: Annotated[Experiment, tyro.conf.arg(name="")] = field(default_factory=Experiment)
+    experiment: Experiment = field(default_factory=Experiment)
 
 
 PROG = "regard train"
@@ -74,7 +75,6 @@ DATA_FILE = (
     "expected at most one data file, which exists and comes right after the recipe, or --data.path "
     "FILE"
 )
-PARSER: type[Options] = tyro.conf.AvoidSubcommands[Options]
 
 
 def run(arguments: list[str]) -> int:
@@ -236,9 +236,9 @@ def parse(arguments: list[str], on_message: Callable[[str], None] = say) -> Opti
     chosen = choose_experiment(arguments)
     default = Options(recipe=arguments[0], output=output, experiment=chosen.experiment)
     if has_help_option(arguments):
-        check(Options, arguments, default)
+        read(Options, [word for word in arguments if word not in HELP], default)
         _print_help(resolve(default.experiment), arguments)
-    options = _cli(arguments, default)
+    options = parse_options(Options, arguments, PROG, default, remedy=DATA_FILE)
     if not options.resume:
         _check_shared(options.experiment.model, arguments)
         for message in chosen.messages:
@@ -246,7 +246,7 @@ def parse(arguments: list[str], on_message: Callable[[str], None] = say) -> Opti
         return options
     default = replace(default, experiment=_resumed(options, default.experiment))
     _check_kinds(folder_of(options), default.experiment.model, arguments)
-    return _cli(arguments, default)
+    return parse_options(Options, arguments, PROG, default, remedy=DATA_FILE)
 
 
 def _default_output(arguments: list[str]) -> Path | None:
@@ -275,15 +275,6 @@ def _check_shared(model: ModelConfig, arguments: list[str]) -> None:
                 if hasattr(record, name)
             )
             raise UserError(f"{flag} has no effect: every part sets its own {name}; use {options}")
-
-
-def _cli(arguments: list[str], default: Options) -> Options:
-    """Parse the options. The model's options are those of the parts of the default's model."""
-    typed = arguments
-    arguments = with_switch_values(Options, arguments, default)
-    check(Options, arguments, default)
-    with one_line(PROG, typed, DATA_FILE):
-        return tyro.cli(PARSER, args=arguments, prog=PROG, default=default)
 
 
 def _resumed(options: Options, recipe: Experiment) -> Experiment:

@@ -8,14 +8,13 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import tyro
-
-from regard.cli.bulk import BulkFields, BulkOptions, ClusterRun, check_bulk, part_of
+from regard.cli.bulk import BulkOptions, ClusterRun, check_bulk, part_of
 from regard.cli.lines import LineInput, check_different, encoding_of, naming_lines
+from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs, check_task
-from regard.cli.parsing.searching import SearchFields, parse
+from regard.cli.parsing.searching import parse
 from regard.cli.progress import OnFinished, counting_outputs
 from regard.cli.translation_faults import TranslationFaults
 from regard.config import DataConfig, SearchConfig
@@ -55,11 +54,11 @@ class Options:
     which are listed; then the exit status is 1. Search options default to the run's
     recipe."""
 
-    run: tyro.conf.Positional[Path]
+    run: Positional[Path]
     """Run folder."""
-    file: tyro.conf.Positional[str] = "-"
+    file: Positional[str] = "-"
     """File of sources, one per line, or table with a column of sources; - is the standard input."""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
+    output: Path | None = None
     """File to write the translations to (default: print them). For a table, a .csv, .tsv or
     .parquet file is the table with a column of translations."""
     source_column: str | None = None
@@ -74,7 +73,7 @@ class Options:
     """Table: whether the first row has names or is an example (default: recognised)."""
     sheet: str | None = None
     """Table: sheet of a workbook (default: the first with a table)."""
-    search: SearchFields = field(default_factory=SearchConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
     prefix: str | None = None
     """Text that each translation begins with."""
     prefix_file: Path | None = None
@@ -106,7 +105,7 @@ class Options:
     """For a program that writes a line and waits for its translation: translate each line by
     itself, report its faults at once, and continue to read a file as it grows."""
     device: Device = "auto"
-    bulk: BulkFields = field(default_factory=BulkOptions)
+    bulk: BulkOptions = field(default_factory=BulkOptions)
 
 
 def run(arguments: list[str]) -> int:

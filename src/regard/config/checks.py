@@ -95,6 +95,7 @@ Positive = Annotated[float, Range(0, is_open=True)]
 Value = TypeVar("Value")
 Record = TypeVar("Record")
 UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+UNWRITABLE_TEXT = "expected text without NUL or lone surrogates"
 DECIMAL, GROUPED = re.compile(r"[-+]?\d+,\d+"), re.compile(r"[-+]?\d{1,3}(,\d{3})+")
 """Numbers with a decimal comma, and with commas between thousands."""
 MAX_VALUE_LENGTH = 60
@@ -107,7 +108,9 @@ def check_fields(section: str, record: Any) -> None:
         value = getattr(record, name)
         if (plain := without_numpy(value)) is not value:
             object.__setattr__(record, name, plain)
-        problem = find_problem(hint, getattr(record, name))
+        texts = plain if isinstance(plain, tuple) else (plain,)
+        is_writable = all(is_text(str(text)) for text in texts if isinstance(text, str | Path))
+        problem = find_problem(hint, plain) if is_writable else UNWRITABLE_TEXT
         if problem:
             place = f"{section}.{name}" if section else name
             raise UserError(f"{place} is {format_value(getattr(record, name))}: {problem}")
@@ -157,8 +160,6 @@ def find_problem(hint: Any, value: object) -> str:
     Empty if the value is one of them."""
     if _fits(hint, value):
         return ""
-    if isinstance(value, str | Path) and not is_text(str(value)):
-        return "expected text without NUL or lone surrogates"
     sentence = f"expected {_named(hint)}"
     names = choices_of(hint)
     near = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
@@ -181,7 +182,8 @@ def _without_comma(hint: Any, value: object) -> str:
 
 
 def parse_value(hint: Any, words: Sequence[str]) -> Any:
-    """Parse the words of an option as a value of this annotation.
+    """Parse the words of an option as a value of this annotation. Text stays as it is: names of
+    files may have bytes that are no UTF-8.
 
     ValueError, as the end of a message, if the text stands for no such value."""
     for kind in sorted(alternatives(hint), key=lambda kind: kind is not NoneType):
@@ -251,11 +253,12 @@ def changed_fields(record: Any, *names: str) -> tuple[str, ...]:
 def all_changed_fields(record: Any) -> tuple[str, ...]:
     """Return the fields of a dataclass that differ from their defaults."""
     return tuple(
-        field.name for field in fields(record) if getattr(record, field.name) != _default(field)
+        field.name for field in fields(record) if getattr(record, field.name) != default_of(field)
     )
 
 
-def _default(field: Any) -> object:
+def default_of(field: Any) -> Any:
+    """Return the default of a field of a dataclass; MISSING if it has none."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
@@ -301,8 +304,6 @@ def _is_a(annotation: Any, value: object) -> bool:
     if kind in (int, float):
         is_number = _is_number(value) and (kind is float or isinstance(value, int))
         return is_number and _in_range(value, limits)
-    if kind is str or kind is Path:
-        return isinstance(value, kind) and is_text(str(value))
     return isinstance(value, kind)
 
 

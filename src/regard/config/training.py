@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from regard.config.checks import (
     Count,
@@ -45,10 +42,10 @@ LIKELIHOOD_WEIGHT = 0.017
 class TrainingConfig:
     """Optimiser, schedule and validation."""
 
-    initial_run: Annotated[Path | None, tyro.conf.arg(aliases=["--init-from"])] = None
+    initial_run: Path | None = None
     """Run folder to take weights from: every weight of the same name and shape, and the rows of
     embeddings and output layer for words that both vocabularies have."""
-    freeze: Annotated[tuple[str, ...], tyro.conf.arg(aliases=["--freeze"])] = ()
+    freeze: tuple[str, ...] = ()
     """Parts of the model that are not trained, such as encoder."""
     epochs: Count = 10
     """Passes through the training data."""

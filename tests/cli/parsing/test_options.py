@@ -3,15 +3,18 @@
 import importlib
 import shlex
 from dataclasses import is_dataclass
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from regard import recipes
 from regard.cli import main
+from regard.cli.average import Options as AverageOptions
 from regard.cli.check import Options as CheckOptions
 from regard.cli.check import run
 from regard.cli.parsing import options
+from regard.cli.plot import Options as PlotOptions
 from regard.cli.score import Options as ScoreOptions
 from regard.cli.train import Options
 from regard.config import KINDS
@@ -66,7 +69,7 @@ def test_invalid_values_are_rejected_in_every_option(task, part, kind):
         for flag in names:
             for value in values if differs(flag, (task, part, kind)) else ():
                 with pytest.raises(UserError, match=rf"^{flag} is .*: expected") as caught:
-                    options.check(Options, ["copy", f"{flag}={value}"], default)
+                    options.read(Options, [f"{flag}={value}"], default)
                 assert "\n" not in str(caught.value)
                 assert len(str(caught.value)) < 250
 
@@ -79,7 +82,7 @@ def test_whole_numbers_beyond_their_range_are_refused(value):
             if (flag.endswith("seed") and value == 2**40) or not differs(flag, choice):
                 continue
             with pytest.raises(UserError, match=rf"^{flag} is '{value}': expected"):
-                options.check(Options, ["copy", flag, str(value)], default)
+                options.read(Options, [flag, str(value)], default)
 
 
 @pytest.mark.parametrize("task", KINDS)
@@ -105,9 +108,12 @@ def test_named_alternatives_to_numbers_are_accepted():
         "--training.adam-betas",
         "0.8",
         "0.9",
-        "--help",
     ]
-    options.check(Options, ["copy", *words], default)
+    values, rest = options.read(Options, words, default)
+    assert not rest
+    assert values["experiment.training.clip"] is None
+    assert values["experiment.model.decoder.key_layers"] == (0, -1)
+    assert values["experiment.training.adam_betas"] == (0.8, 0.9)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +169,7 @@ def test_named_alternatives_to_numbers_are_accepted():
             "train copy --model.encoder.kind transformer --model.encoder.kind=recurrent",
             "--model.encoder.kind comes 2 times: expected one value",
         ),
-        ("train copy -x", "unexpected arguments: -x;"),
+        ("train copy -x", "unknown option '-x'; --help lists the options"),
         ("train copy --training.epoch 5", "'--training.epoch'; did you mean --training.epochs?"),
         ("train copy --bogus", "unknown option '--bogus'; --help lists the options"),
         ("train copy --training.epochs", "--training.epochs has no value: expected a whole"),
@@ -189,14 +195,19 @@ def test_named_alternatives_to_numbers_are_accepted():
         ("train copy --resume --resume=false", "write --resume or --no-resume"),
         ("translate", "missing: RUN (run folder); `regard translate --help`"),
         ("translate x y z", "unexpected arguments: z;"),
-        ("translate x -o", "-o/--output has no value;"),
+        ("translate x -o", "-o has no value: expected a path"),
         ("score", "missing: RUN (run folder) and PAIRS (pairs: a file with source TAB target"),
-        ("translate x --ensemble", "--ensemble has no value;"),
+        ("translate x --ensemble", "--ensemble has no value: expected a list"),
         ("average a", "two or more runs to average, got 1; name the folder of the new run with -o"),
         ("average a b", "name the folder of the new run with -o FOLDER"),
         ("train copy --training.learning-rate 1,5", "more than 0; write 1.5 with a point"),
         ("train copy --model.size 1,024", "; write 1024 without commas"),
-        ("data bogus", "invalid choice 'bogus' for argument 'name'"),
+        ("data number", "NAME is 'number': expected letters"),
+        ("train copy --training.adam-betas", "has no value: expected 2 values, each a number"),
+        ("translate x --verbose=yes", "is a switch and takes no value, but 'yes' came"),
+        ("translate x --no-header=False", "write --header or --no-header"),
+        ("translate x --header=true", "--header is 'true': expected True or False or None"),
+        ("train copy -- --training.epochs 3", "unexpected arguments: --training.epochs, 3: expect"),
         ("plot x text --bogus", "unknown option '--bogus'"),
         ("demo --output /etc", "/etc is not a demo's folder"),
         ("demo --output /dev/null", "/dev/null is not a demo's folder"),
@@ -240,11 +251,11 @@ def test_texts_may_be_boolean_words_or_begin_with_a_hyphen(capsys):
         assert (status, "no-run" in err) == (1, True)
 
 
-@pytest.mark.parametrize(
-    "word", ["--model.encoder.no-bidirectional", "--model.encoder.bidirectional", "--help"]
-)
+@pytest.mark.parametrize("word", ["no-bidirectional", "bidirectional"])
 def test_switches_have_a_negated_form(word):
-    options.check(Options, ["copy", word], default_of("translate", "decoder", "recurrent"))
+    default = default_of("translate", "decoder", "recurrent")
+    values, _ = options.read(Options, [f"--model.encoder.{word}"], default)
+    assert values == {"experiment.model.encoder.bidirectional": word == "bidirectional"}
 
 
 @pytest.mark.parametrize("name", ["x" * 6000, "a/" * 3000], ids=["name", "path"])
@@ -307,7 +318,7 @@ def test_examples_of_the_help_are_command_lines_of_the_command(command, capsys):
         assert line in text
         program, name, *arguments = shlex.split(line)
         assert (program, name) == ("regard", command)
-        options.check(module.Options, arguments)
+        options.parse(module.Options, arguments, f"regard {command}")
 
 
 @pytest.mark.parametrize("command", ["translate", "classify", "evaluate", "check"])
@@ -320,18 +331,43 @@ def test_help_names_the_opposite_of_a_recognised_switch(command, capsys):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--header"], ["--header", "True"]),
-        (["--no-header", "x"], ["--header", "False", "x"]),
-        (["--header", "False"], ["--header", "False"]),
-        (["--header=None", "-o", "x"], ["--header=None", "-o", "x"]),
-        (["--images", "x", "--", "--no-header"], ["--images", "x", "--", "--no-header"]),
+        (["--header"], (True, None)),
+        (["--no-header", "x"], (False, "x")),
+        (["--no-header", "False"], (False, "False")),
+        (["--header", "False"], (False, None)),
+        (["--header=None", "--images", "x"], (None, None)),
+        (["--images", "x", "--", "--no-header"], (None, "--no-header")),
     ],
 )
 def test_switches_that_are_recognised_by_default(arguments, expected):
-    assert options.with_switch_values(CheckOptions, arguments) == expected
+    parsed = options.parse(CheckOptions, arguments, "regard check")
+    assert (parsed.header, parsed.data and str(parsed.data)) == expected
 
 
 @pytest.mark.parametrize("words", [[""], ["--task", "translate", ""], ["", "--min-count", "2"]])
 def test_an_empty_argument_is_no_folder(words):
     with pytest.raises(UsageError, match="an argument is empty"):
         run(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["a", "b", "-o", "c"],
+        ["a", "-o", "c", "b"],
+        ["--output=c", "a", "b"],
+        ["-oc", "a", "--", "b"],
+        ["-o=c", "a", "b"],
+    ],
+)
+def test_arguments_may_stand_before_between_and_after_options(words):
+    parsed = options.parse(AverageOptions, words, "regard average")
+    assert parsed == AverageOptions(runs=(Path("a"), Path("b")), output=Path("c"))
+
+
+def test_values_may_be_negative_numbers_but_no_options():
+    words = ["run", "-1", "--title", "-2.5", "--target=--x"]
+    parsed = options.parse(PlotOptions, words, "regard plot")
+    assert (parsed.text, parsed.title, parsed.target) == ("-1", "-2.5", "--x")
+    with pytest.raises(UsageError, match="--title has no value: expected text or None"):
+        options.parse(PlotOptions, ["run", "text", "--title", "--x"], "regard plot")

@@ -37,6 +37,7 @@ from regard.names import DecimalMark, TargetKind, TaskName
 from regard.runs.folder import RunFolder
 from regard.storage.files import check_input, check_name, exists, shorten_name
 
+HELP = {"-h", "--help", "--help-all"}
 FAMILY = "--model.family"
 """Short for the kind of every part that has this kind."""
 DATA_SUFFIXES = {".tsv", ".txt", ".csv", ".json", *SUFFIXES}
@@ -176,7 +177,7 @@ def option_values(arguments: Sequence[str], *flags: str) -> dict[str, str]:
 
 def has_help_option(arguments: Sequence[str]) -> bool:
     """Whether an option asks for help instead of a training."""
-    return bool({"-h", "--help", "--help-all"} & set(arguments))
+    return not HELP.isdisjoint(arguments)
 
 
 def _flags(arguments: Sequence[str]) -> list[str]:

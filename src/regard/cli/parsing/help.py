@@ -14,9 +14,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin
-
-import tyro
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from regard.config.checks import Explanations, alternatives, bare, choices_of, field_types
 
@@ -28,9 +26,10 @@ REQUIRED = "required"
 RECIPE = "(default: run's recipe)"
 NAMES = {"target": "TEXT", "about": "TEXT", "shard": "I/N", "cluster": "ADDRESS"}
 """Placeholders of options whose value is no name."""
-POSITIONAL = get_args(tyro.conf.Positional[int])[1]
-REPEATED = get_args(tyro.conf.UseAppendAction[int])[1]
+POSITIONAL, REPEATED = object(), object()
 """Markers of annotations: arguments without a flag, and options that can be repeated."""
+Field = TypeVar("Field")
+Positional = Annotated[Field, POSITIONAL]
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,8 @@ def _options(record: type) -> Iterator[tuple[str, Any, Any, str]]:
             for name, kind, default, text in _options(section):
                 yield name, kind, default, f"{text} {RECIPE}" if "Default:" not in text else text
         else:
-            own = next((extra.help for extra in extras(hint) if getattr(extra, "help", "")), "")
-            yield field.name, hint, field.default, texts.get(field.name, own)
+            own = next((extra for extra in extras(hint) if isinstance(extra, str)), "")
+            yield field.name.rstrip("_"), hint, field.default, texts.get(field.name, own)
 
 
 def extras(hint: Any) -> tuple[Any, ...]:
@@ -112,10 +111,7 @@ def _word(name: str, hint: Any, default: Any) -> str:
 
 def _flag(name: str, hint: Any, default: Any, text: str) -> str:
     """Return an option with its short name and its placeholder."""
-    long, short = name.replace("_", "-"), ""
-    for extra in extras(hint):
-        long = getattr(extra, "name", None) or long
-        short = "".join(f"{alias}, " for alias in getattr(extra, "aliases", None) or ())
+    long, short = name.replace("_", "-"), "-o, " if name == "output" else ""
     switch = "[no-]" if has_opposite(hint, default) else ""
     return f"{short}--{switch}{long} {placeholder(name, hint, text)}".rstrip()
 

@@ -1,34 +1,32 @@
-"""Options of a command, checked before tyro parses them: one line for a wrong value.
+"""Parser of a command's words: options and arguments are the fields of a record.
 
-Options and the fields of recipes share one set of checks, that of `config.checks`.
+A field's annotation says how many words an option has and which values it accepts: the checks are
+those of `config.checks`. Fields of a section, such as the search or an experiment, are options too.
 """
 
 from __future__ import annotations
 
 import difflib
-import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
-from dataclasses import MISSING, is_dataclass, replace
-from itertools import pairwise, takewhile, zip_longest
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from itertools import pairwise, takewhile
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
-import tyro
-
-from regard.cli.parsing.help import command_help, extras
+from regard.cli.parsing.help import POSITIONAL, REPEATED, command_help, extras, field_texts
 from regard.config import DATA_SECTIONS, KINDS, MODELS
 from regard.config.checks import (
     alternatives,
     bare,
+    default_of,
     field_types,
     find_problem,
     format_value,
     option_of,
     parse_value,
 )
+from regard.config.fields import field_hints, with_values
 from regard.errors import UsageError, UserError
 from regard.names import TaskName
 
@@ -49,44 +47,217 @@ SECTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     },
 }
 """Sections of a recipe, each with the field that decides its record, and the records."""
-ENSEMBLE = "--ensemble"
+ALIASES = {"-o": "output", "--init-from": "training.initial_run", "--freeze": "training.freeze"}
+"""Further names of options."""
 TRUTHS = ("true", "false", "yes", "no", "on", "off")
 """Words that a switch does not take."""
 VALUES = ("True", "False", "None")
 """Values of a switch that is recognised by default."""
 LINE_COMMANDS = ("translate", "classify", "caption", "score")
 """Commands that write lines to the standard output by default."""
-CONFIG = (tyro.conf.PositionalMetavarFromFieldName,)
-RULE = re.compile(r"[─-]{5,}")
-"""The line between the problem and the help in tyro's messages."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """Option as it was typed, and the words up to the next option."""
+
+    flag: str
+    """Name with its hyphens. Empty for words before the first option and after `--`."""
+    words: Sequence[str]
+    has_equals: bool = False
+    """Whether the first word is joined to the name, as in --beam=4 or -oFILE."""
 
 
 def parse(
     options: type[Record],
-    arguments: list[str],
+    words: Sequence[str],
     prog: str,
     default: Record | None = None,
     *,
     remedy: str = "",
 ) -> Record:
-    """Return the options of a command. `--help` prints them and exits. UserError of one line for
-    arguments that do not fit; the remedy as in `one_line`."""
-    if {"-h", "--help"} & {*takewhile(lambda argument: argument != "--", arguments)}:
+    """Return the options of a command: the default, by default that of each field, with the values
+    of the words. `--help` prints the options and exits.
+
+    UserError of one line for words that do not fit. The remedy is added to a message about
+    unexpected arguments that are no options."""
+    if {"-h", "--help"} & {*takewhile(lambda word: word != "--", words)}:
         print(command_help(options, prog))
         raise SystemExit(0)
-    for before, word in pairwise(("", *arguments)):
+    for before, word in pairwise(("", *words)):
         if not word and not before.startswith("-"):
             raise UsageError(f"an argument is empty; `{prog} --help` lists the arguments")
-    typed = arguments
-    arguments = with_switch_values(options, arguments, default)
-    check(options, arguments, default)
-    arguments = _repeated(arguments)
-    with one_line(prog, typed, remedy):
-        if default is None:
-            record = tyro.cli(options, args=arguments, prog=prog, config=CONFIG)
-        else:
-            record = tyro.cli(options, args=arguments, prog=prog, config=CONFIG, default=default)
-    return _with_standard_output(record, prog)
+    values, rest = read(options, words, default)
+    more, rest = _read_arguments(options, rest)
+    values |= more
+    defaults = _defaults(options, default)
+    required = [name for name, value in defaults.items() if value is MISSING]
+    missing = [_with_text(options, name) for name in required if name not in values]
+    if missing:
+        raise UsageError(f"missing: {' and '.join(missing)}; `{prog} --help` lists the arguments")
+    if rest:
+        note = _switch_note(words) or (f": {remedy}" if remedy else "")
+        raise UsageError(
+            f"unexpected arguments: {', '.join(rest)}{note}; `{prog} --help` lists the arguments"
+        )
+    record = options(**{**defaults, **{name: values[name] for name in required}})
+    return _with_standard_output(with_values(record, values), prog)
+
+
+def read(
+    record: type[Record], words: Sequence[str], default: Record | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of the options, by the full names of the record's fields, and the words
+    that belong to no option. UserError for the first option that does not exist or that has an
+    invalid value."""
+    defaults = _defaults(record, default)
+    options = dict(_options(record, defaults))
+    values: dict[str, Any] = {}
+    rest = list[str]()
+    for typed in split(words):
+        if not typed.flag:
+            rest += typed.words
+            continue
+        name, is_on = _find(typed.flag, options, defaults.get("experiment"))
+        path, hint = options[name]
+        number = _num_words(hint, typed) if is_on else 0
+        taken, more = typed.words[:number], typed.words[number:]
+        rest += more
+        if number and not taken:
+            raise UsageError(f"{typed.flag} has no value: {find_problem(hint, MISSING)}")
+        if typed.has_equals and not number:
+            raise UsageError(
+                f"{typed.flag} is a switch and takes no value, but {format_value(typed.words[0])} "
+                f"came: write {_both_options(typed.flag)}"
+            )
+        is_switch = bool in map(bare, alternatives(hint)) and not number
+        value = is_on if is_switch else _value(typed.flag, hint, taken)
+        is_repeated = REPEATED in extras(hint) and path in values
+        values[path] = values[path] + value if is_repeated else value
+    return values, rest
+
+
+def split(words: Sequence[str]) -> Iterator[Typed]:
+    """Yield each option with the words up to the next one. All words after `--` are arguments, and
+    so are negative numbers."""
+    typed = Typed("", [])
+    for number, word in enumerate(words):
+        if word == "--":
+            yield typed
+            yield Typed("", words[number + 1 :])
+            return
+        if not _is_option(word):
+            typed = Typed(typed.flag, [*typed.words, word], typed.has_equals)
+            continue
+        yield typed
+        flag, equals, value = word.partition("=")
+        if not word.startswith("--") and len(flag) > 2:
+            flag, equals, value = word[:2], "=", word[2:]
+        typed = Typed(flag, [value] if equals else [], bool(equals))
+    yield typed
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word is an option, and no negative number."""
+    if word.startswith("--"):
+        return len(word) > 2
+    return word.startswith("-") and word[1:2].isalpha() and word[1:] not in ("inf", "nan")
+
+
+def _defaults(options: type[Record], default: Record | None) -> dict[str, Any]:
+    """Return the default of each field of a command's options; MISSING if it has none."""
+    if default is not None:
+        return dict(vars(default))
+    return {field.name: default_of(field) for field in fields(options)}  # type: ignore[arg-type]
+
+
+def _options(record: type, defaults: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, Any]]]:
+    """Yield the name of each option, with the full name and the annotation of its field. Names of
+    options begin inside the sections of a command."""
+    for name, hint in field_types(record).items():
+        if is_dataclass(defaults[name]):
+            for path, kind in field_hints(defaults[name]):
+                yield path, (f"{name}.{path}", kind)
+        elif POSITIONAL not in extras(hint):
+            yield name.rstrip("_"), (name, hint)
+
+
+def _num_words(hint: Any, typed: Typed) -> int:
+    """Return the number of words that an option takes at most."""
+    kinds = [bare(kind) for kind in alternatives(hint)]
+    if bool in kinds:
+        has_value = typed.has_equals or (typed.words[:1] and typed.words[0] in VALUES)
+        return int(NoneType in kinds and bool(has_value))
+    lists = [get_args(kind) for kind in kinds if get_origin(kind) is tuple]
+    if not lists or typed.words[:1] == ["None"]:
+        return 1
+    if REPEATED in extras(hint):  # only folders are runs: a file after them is an argument
+        is_path = Path in lists[0]
+        return 1 + len([*takewhile(lambda word: is_path and Path(word).is_dir(), typed.words[1:])])
+    return len(typed.words) if lists[0][-1] is ... else len(lists[0])
+
+
+def _value(place: str, hint: Any, words: Sequence[str]) -> Any:
+    try:
+        return parse_value(hint, words)
+    except ValueError as error:
+        raise UserError(f"{place} is {format_value(' '.join(words))}: {error}") from None
+
+
+def _read_arguments(record: type, words: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of the arguments, which have no flags, and the words beyond them."""
+    values: dict[str, Any] = {}
+    for name, hint in field_types(record).items():
+        if POSITIONAL in extras(hint):
+            is_list = get_origin(bare(hint)) is tuple
+            number = len(words) if is_list else 1
+            if words or is_list:
+                values[name] = _value(name.upper(), hint, words[:number])
+            words = words[number:]
+    return values, words
+
+
+def _find(flag: str, options: Mapping[str, Any], experiment: Any) -> tuple[str, bool]:
+    """Return the name of an option, and False for the opposite of a switch. UserError if there is
+    no such option."""
+    name = ALIASES.get(flag, flag.removeprefix("--")).replace("-", "_")
+    if name in options:
+        return name, True
+    section, dot, last = name.rpartition(".")
+    for switch in (f"{section}{dot}{last.removeprefix('no_')}", name.removeprefix("no_")):
+        _, hint = options.get(switch, ("", None))
+        if switch != name and bool in map(bare, alternatives(hint)):
+            opposite = option_of(switch, False)
+            if opposite == flag:
+                return switch, False
+            raise UsageError(f"unknown option {format_value(flag)}; did you mean {opposite}?")
+    _check_section(name, experiment)
+    near = difflib.get_close_matches(name, options, n=1, cutoff=0.75)
+    near = near or [full for full in options if full.rpartition(".")[2] == last][:1]
+    hint = f"did you mean --{near[0].replace('_', '-')}?" if near else "--help lists the options"
+    raise UsageError(f"unknown option {format_value(flag)}; {hint}")
+
+
+def _with_text(options: type, name: str) -> str:
+    """Return an argument or option with its help, for a message."""
+    hint, text = field_types(options)[name], field_texts(options)[name].strip(".")
+    flag = name.upper() if POSITIONAL in extras(hint) else f"--{name.replace('_', '-')}"
+    return f"{flag} ({text[:1].lower()}{text[1:]})"
+
+
+def _switch_note(arguments: Sequence[str]) -> str:
+    """Return how to write the first switch that has a value. Empty if no switch has one."""
+    for flag, word in pairwise(arguments):
+        if flag.startswith("--") and word.lower() in TRUTHS:
+            return f" (a switch takes no value: write {_both_options(flag)})"
+    return ""
+
+
+def _both_options(flag: str) -> str:
+    """Return the option of a switch and its opposite, from either of them."""
+    section, dot, name = flag.removeprefix("--").rpartition(".")
+    name = f"{section}{dot}{name.removeprefix('no-')}"
+    return f"{option_of(name, True)} or {option_of(name, False)}"
 
 
 def _with_standard_output(record: Record, prog: str) -> Record:
@@ -105,202 +276,9 @@ def _with_standard_output(record: Record, prog: str) -> Record:
     return record
 
 
-@contextmanager
-def one_line(prog: str, arguments: Sequence[str], remedy: str = "") -> Iterator[None]:
-    """Turn the message that tyro prints before it exits into a UsageError of one line. The remedy
-    is added to a message about unexpected arguments that are no options. `arguments` are those that
-    the user typed."""
-    message = io.StringIO()
-    try:
-        with redirect_stderr(message):
-            yield
-    except SystemExit as error:
-        if error.code != UsageError.STATUS:  # SIGTERM
-            raise
-        problem = _problem(message.getvalue())
-        if problem.startswith("unexpected"):
-            problem += _switch_note(arguments)
-        if remedy and re.fullmatch(r"unexpected arguments: [^-(].*[^)]", problem):
-            problem += f": {remedy}"
-        raise UsageError(f"{problem}; `{prog} --help` lists the arguments") from None
-
-
-def _problem(message: str) -> str:
-    """Return the problem in tyro's message, which has a title, the problem, a rule and a hint."""
-    text = [line.strip("│").rstrip() for line in message.splitlines()][1:]
-    is_rule = [RULE.fullmatch(line.strip()) is not None for line in text]
-    first = is_rule.index(False)
-    lines = text[first : is_rule.index(True, first)]
-    if lines[0].lstrip().startswith("Missing from "):
-        return f"missing: {_missing(lines[1:])}"
-    words = " ".join(" ".join(lines).split()).rstrip(".")
-    words = re.sub(r"^Missing value for argument '([^']+)'.*", r"\1 has no value", words)
-    return words.replace("Unrecognized options:", "unexpected arguments:")
-
-
-def _switch_note(arguments: Sequence[str]) -> str:
-    """Return how to write the first switch that has a value. Empty if no switch has one."""
-    for flag, word in pairwise(arguments):
-        if flag.startswith("--") and word.lower() in TRUTHS:
-            return f" (a switch takes no value: write {_both_options(flag)})"
-    return ""
-
-
-def _both_options(flag: str) -> str:
-    """Return the option of a switch and its opposite, from either of them."""
-    section, dot, name = flag.removeprefix("--").rpartition(".")
-    name = f"{section}{dot}{name.removeprefix('no-')}"
-    return f"{option_of(name, True)} or {option_of(name, False)}"
-
-
-def _missing(lines: list[str]) -> str:
-    """Return the arguments that tyro misses, each on a line, with its help on the lines below,
-    which are indented further."""
-    arguments = list[tuple[str, list[str]]]()
-    indentation = min(len(line) - len(line.lstrip()) for line in lines)
-    for line in lines:
-        if line[indentation:].startswith(" "):
-            arguments[-1][1].append(line.strip())
-        else:
-            arguments.append((line.strip(), []))
-    texts = [
-        (name, " ".join(text).replace("(required)", "").strip(" .")) for name, text in arguments
-    ]
-    return " and ".join(f"{name} ({text[:1].lower()}{text[1:]})" for name, text in texts)
-
-
-def check(options: Any, arguments: Sequence[str], default: Any = None) -> None:
-    """Raise a UserError for the first option with a value that it cannot have, or that belongs to
-    models or tasks of another kind."""
-    hints = dict(_fields(options, default, ""))
-    for flag, has_equals, words in _flags(arguments):
-        name = flag.removeprefix("--").replace("-", "_")
-        if name not in hints:
-            _check_section(name, default)
-            _check_name(flag, hints)
-            continue
-        _check_count(flag, hints[name], words, has_equals=has_equals)
-        values = _words_of(hints[name], words)
-        try:
-            if values:
-                parse_value(hints[name], values)
-        except ValueError as error:
-            raise UserError(f"{flag} is {format_value(' '.join(values))}: {error}") from None
-
-
-def _fields(record: Any, default: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Yield the full name and the annotation of each field."""
-    for name, hint in field_types(record).items():
-        section = getattr(default, name, None)
-        kinds = [kind for kind in alternatives(hint) if is_dataclass(bare(kind))]
-        if not kinds:
-            yield f"{prefix}{name}", hint
-            yield from ((alias, hint) for alias in _aliases(hint))
-        elif section is not None or len(kinds) == 1:
-            kind = bare(kinds[0]) if section is None else section.__class__
-            is_flat = get_origin(hint) is Annotated
-            yield from _fields(kind, section, prefix if is_flat else f"{prefix}{name}.")
-
-
-def with_switch_values(options: Any, arguments: Sequence[str], default: Any = None) -> list[str]:
-    """Return the arguments with a value after each switch that is recognised by default, such as
-    --data.header: True, or False for --data.no-header."""
-    switches = {
-        f"--{name.replace('_', '-')}"
-        for name, hint in _fields(options, default, "")
-        if {bool, NoneType} == {bare(kind) for kind in alternatives(hint)}
-    }
-    options = list(takewhile(lambda argument: argument != "--", arguments))
-    words = []
-    for argument, following in zip_longest(options, options[1:], fillvalue=""):
-        section, dot, name = argument.rpartition("." if "." in argument else "--")
-        positive = f"{section}{dot}{name.removeprefix('no-')}"
-        if argument in switches:
-            words += [argument] if following in VALUES else [argument, "True"]
-        elif positive in switches:
-            words += [positive, "False"]
-        else:
-            words.append(argument)
-    return words + list(arguments[len(options) :])
-
-
-def _aliases(hint: Any) -> Iterator[str]:
-    """Further names of an option, from its annotation for tyro."""
-    for extra in extras(hint):
-        names = (getattr(extra, "name", None), *(getattr(extra, "aliases", None) or ()))
-        yield from (name.lstrip("-").replace("-", "_") for name in names if name)
-
-
-def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, bool, list[str]]]:
-    """Yield each option before `--`, whether it has `=`, and the words up to the next one."""
-    flag, equals, words = "", "", list[str]()
-    for argument in takewhile(lambda argument: argument != "--", arguments):
-        if argument.startswith("--") and len(argument) > 2:
-            if flag:
-                yield flag, bool(equals), words
-            flag, equals, value = argument.partition("=")
-            words = [value] if equals else []
-        elif argument.startswith("-") and argument[1:2].isalpha():
-            if flag:
-                yield flag, bool(equals), words
-            flag = ""
-        else:
-            words.append(argument)
-    if flag:
-        yield flag, bool(equals), words
-
-
-def _words_of(hint: Any, words: list[str]) -> list[str]:
-    """Return the words that an option takes. Empty for a switch, a text or a list of texts, which
-    tyro takes as they are."""
-    kinds = [bare(kind) for kind in alternatives(hint)]
-    tuples = [get_args(kind) for kind in kinds if get_origin(kind) is tuple]
-    if {bool, str, Path} & {*kinds, *(bare(kind[0]) for kind in tuples)}:
-        return []
-    if not tuples or words[:1] == ["None"]:
-        return words[:1]
-    (entries,) = tuples
-    return words if entries[-1] is ... else words[: len(entries)]
-
-
-def _check_name(flag: str, hints: Mapping[str, Any]) -> None:
-    """Raise a UserError if no option has this name, nor the opposite of a switch. `hints` are the
-    annotations of the options."""
-    name = flag.removeprefix("--").replace("-", "_")
-    section, _, last = name.rpartition(".")
-    switch = last.removeprefix("no_")
-    if name in ("help", "help_all") or (
-        last != switch and f"{section}.{switch}".lstrip(".") in hints
-    ):
-        return
-    switch = name.removeprefix("no_")
-    if switch != name and bool in map(bare, alternatives(hints.get(switch))):
-        raise UsageError(
-            f"unknown option {format_value(flag)}; did you mean {option_of(switch, False)}?"
-        )
-    near = difflib.get_close_matches(name, hints, n=1, cutoff=0.75)
-    near = near or [full for full in hints if full.rpartition(".")[2] == last][:1]
-    hint = f"did you mean --{near[0].replace('_', '-')}?" if near else "--help lists the options"
-    raise UsageError(f"unknown option {format_value(flag)}; {hint}")
-
-
-def _check_count(flag: str, hint: Any, words: list[str], *, has_equals: bool) -> None:
-    """UsageError for an option without a value, or a switch with one after `=`."""
-    kinds = [bare(kind) for kind in alternatives(hint)]
-    if kinds == [bool]:
-        if has_equals:
-            raise UsageError(
-                f"{flag} is a switch and takes no value, but {format_value(words[0])} came: write "
-                f"{_both_options(flag)}"
-            )
-    elif not words and not any(get_origin(kind) is tuple for kind in kinds):
-        raise UsageError(f"{flag} has no value: {find_problem(hint, MISSING)}")
-
-
-def _check_section(name: str, default: Any) -> None:
+def _check_section(name: str, experiment: Any) -> None:
     """Raise a UserError if the field belongs to another task or kind than that of the
     experiment."""
-    experiment = getattr(default, "experiment", None)
     sections = [section for section in SECTIONS if name.startswith(f"{section}.")]
     if experiment is None or not sections:
         return
@@ -320,29 +298,12 @@ def _check_section(name: str, default: Any) -> None:
         )
 
 
-def _repeated(arguments: list[str]) -> list[str]:
-    """Return the arguments with `--ensemble RUN RUN` as `--ensemble RUN --ensemble RUN`. Only
-    folders are runs, so a file or text after them stays the command's own."""
-    words, is_run = list[str](), False
-    for number, argument in enumerate(arguments):
-        is_first = number > 0 and arguments[number - 1] == ENSEMBLE
-        if is_run and not is_first and Path(argument).is_dir():
-            words.append(ENSEMBLE)
-        else:
-            is_run = argument == ENSEMBLE or is_first
-        words.append(argument)
-    return words
-
-
 Device = Annotated[
     str,
-    tyro.conf.arg(
-        help="Device that runs the model: cpu, cuda, a GPU such as cuda:1, or auto (a GPU if there "
-        "is one)."
-    ),
+    "Device that runs the model: cpu, cuda, a GPU such as cuda:1, or auto (a GPU if there is one).",
 ]
-Runs = tyro.conf.UseAppendAction[tuple[Path, ...]]
-"""Folders of runs, each with the option's name before it."""
+Runs = Annotated[tuple[Path, ...], REPEATED]
+"""Folders of runs, after one option or each with the option's name before it."""
 
 
 def check_task(run: Path, command: TaskName) -> None:

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
-
-import tyro
+from typing import Any, TypeVar
 
 from regard.cli.output import warn
 from regard.cli.parsing.options import parse as parse_options
 from regard.cli.table_rows import check_lines_output
-from regard.config import SearchConfig
 from regard.config.unused import ONE_HYPOTHESIS, Unused
 from regard.runs.ensemble import all_members, members_of
 from regard.runs.folder import RunFolder
-
-SearchFields = Annotated[SearchConfig, tyro.conf.arg(name="")]
-"""All fields of the search as options, without a prefix."""
 
 Options = TypeVar("Options")
 """Options of a command, with fields `run` and `search`."""
@@ -29,10 +23,7 @@ def parse(options: type[Options], arguments: list[str], prog: str, remedy: str =
     named: Any = parse_options(options, arguments, prog, remedy=remedy)
     takes_ensemble = hasattr(named, "ensemble")
     run = members_of(named.run)[0] if takes_ensemble else named.run
-    changes: dict[str, Any] = {"search": RunFolder(run).experiment().search}
-    if takes_ensemble:
-        changes["ensemble"] = ()  # the option appends to its default
-    default = replace(named, **changes)
+    default = replace(named, search=RunFolder(run).experiment().search)
     chosen: Any = parse_options(options, arguments, prog, default)
     if takes_ensemble:
         run, *rest = all_members((chosen.run, *chosen.ensemble))
