@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from torch import nn
 
 from regard.building.decoders import (
@@ -42,7 +40,7 @@ def build_translation(
     config = config.resolve()
     embeddings = _build_embeddings(config, source_vocabulary_size, target_vocabulary_size)
     encoder = build_text_encoder(config.encoder, embeddings[0])
-    decoder = build_decoder(config.decoder, encoder, lambda: embeddings[1])
+    decoder = build_decoder(config.decoder, encoder, embeddings[1])
     if config.tied != "none":
         _tie(config, decoder, embeddings[1])
     if config.copy == "pointer_generator":
@@ -66,10 +64,10 @@ def build_captioner(
     config = config.resolve()
     encoder = build_image_encoder(config.encoder, image_size, backbone)
     size = require_resolved(embedding_size(config.decoder))
-    make_embedding = partial(nn.Embedding, target_vocabulary_size, size, padding_idx=PAD)
+    embedding = nn.Embedding(target_vocabulary_size, size, padding_idx=PAD)
     return Seq2Seq(
         encoder.module,
-        build_decoder(config.decoder, encoder, make_embedding),
+        build_decoder(config.decoder, encoder, embedding),
         build_decoder_memories(config.decoder, encoder),
         build_penalties(config.decoder),
     )
