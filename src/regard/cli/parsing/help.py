@@ -167,10 +167,13 @@ def default_text(value: Any) -> str:
 
 @cache
 def field_texts(record: type) -> dict[str, str]:
-    """Return the docstring of each field of a record, with the explanations of its names."""
+    """Return the docstring of each field of a record and of the records that it extends, with the
+    explanations of its names."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
-    texts = {}
+    texts = dict[str, str]()
+    for base in filter(is_dataclass, record.__bases__):
+        texts |= field_texts(base)
     for field, text in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
             name, value = field.target, text.value

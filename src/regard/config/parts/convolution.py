@@ -14,11 +14,11 @@ from regard.config.checks import (
     Range,
     Size,
     changed_fields,
-    check_fields,
     inherit,
     require_resolved,
 )
 from regard.config.parts.attention import AttentionConfig
+from regard.config.parts.part import DecoderPart, EncoderPart
 from regard.errors import UserError
 from regard.names import AddedPositionKind
 
@@ -36,7 +36,7 @@ Unfolding = tuple[Annotated[float, Range(0, 100, is_open=True)], Annotated[int, 
 
 
 @dataclass(frozen=True)
-class GatedConvolutionEncoderConfig:
+class GatedConvolutionEncoderConfig(EncoderPart):
     """Gated convolutions of the source (ConvS2S; Gehring et al. 2017)."""
 
     kind: Literal["gated_convolution"] = "gated_convolution"
@@ -57,10 +57,8 @@ class GatedConvolutionEncoderConfig:
     dropout: Dropout | None = None
     """Dropout of the embeddings and of every convolution's input. Default: model.dropout."""
 
-    attends = False
-
     def __post_init__(self) -> None:
-        check_fields("model.encoder", self)
+        super().__post_init__()
         _check_lengths("model.encoder", self)
         even = [width for width in self.widths if width % 2 == 0]
         if even:
@@ -85,7 +83,7 @@ class GatedConvolutionEncoderConfig:
 
 
 @dataclass(frozen=True)
-class GatedConvolutionDecoderConfig:
+class GatedConvolutionDecoderConfig(DecoderPart):
     """Gated convolutions with attention in every layer (ConvS2S; Gehring et al. 2017)."""
 
     kind: Literal["gated_convolution"] = "gated_convolution"
@@ -113,7 +111,7 @@ class GatedConvolutionDecoderConfig:
     attends = True
 
     def __post_init__(self) -> None:
-        check_fields("model.decoder", self)
+        super().__post_init__()
         _check_lengths("model.decoder", self)
 
     def resolve(self, size: int, dropout: float) -> GatedConvolutionDecoderConfig:
@@ -159,7 +157,7 @@ def _unused_positions(part: GatedConvolutionConfig) -> Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class DilatedConvolutionEncoderConfig:
+class DilatedConvolutionEncoderConfig(EncoderPart):
     """Dilated convolutions of the source (ByteNet; Kalchbrenner et al. 2016)."""
 
     kind: Literal["dilated_convolution"] = "dilated_convolution"
@@ -180,12 +178,8 @@ class DilatedConvolutionEncoderConfig:
     dropout: Dropout | None = None
     """Dropout of the embeddings and of every block's output. Default: model.dropout."""
 
-    attends = False
-    max_sequence = None
-    unused = ()
-
     def __post_init__(self) -> None:
-        check_fields("model.encoder", self)
+        super().__post_init__()
         _check_blocks("model.encoder", self)
         if self.width % 2 == 0:
             raise UserError(
@@ -200,7 +194,7 @@ class DilatedConvolutionEncoderConfig:
 
 
 @dataclass(frozen=True)
-class DilatedConvolutionDecoderConfig:
+class DilatedConvolutionDecoderConfig(DecoderPart):
     """Dilated convolutions stacked on the encoder, without attention (ByteNet; Kalchbrenner et al.
     2016)."""
 
@@ -221,12 +215,8 @@ class DilatedConvolutionDecoderConfig:
     """Dropout of the embeddings, of every block's output and of the features. Default:
     model.dropout."""
 
-    attends = False
-    max_sequence = None
-    unused = ()
-
     def __post_init__(self) -> None:
-        check_fields("model.decoder", self)
+        super().__post_init__()
         _check_blocks("model.decoder", self)
 
     def resolve(self, size: int, dropout: float) -> DilatedConvolutionDecoderConfig:

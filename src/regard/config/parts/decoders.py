@@ -16,7 +16,6 @@ from regard.config.checks import (
     Size,
     SizeOrZero,
     changed_fields,
-    check_fields,
     inherit,
     option_of,
     require_resolved,
@@ -27,6 +26,7 @@ from regard.config.parts.convolution import (
     GatedConvolutionDecoderConfig,
 )
 from regard.config.parts.experts import ExpertsConfig, check_between_layers
+from regard.config.parts.part import DecoderPart
 from regard.config.parts.transformer import TransformerDecoderConfig
 from regard.errors import UserError
 from regard.names import (
@@ -59,7 +59,7 @@ OF_ATTENTION = (
 
 
 @dataclass(frozen=True)
-class RecurrentDecoderConfig:
+class RecurrentDecoderConfig(DecoderPart):
     """Recurrent layers that attend to the source (Bahdanau et al. 2015; Luong et al. 2015)."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -120,10 +120,8 @@ class RecurrentDecoderConfig:
     attention: DecoderAttentionConfig = field(default_factory=DecoderAttentionConfig)
     experts: ExpertsConfig = field(default_factory=ExpertsConfig)
 
-    max_sequence = None
-
     def __post_init__(self) -> None:
-        check_fields("model.decoder", self)
+        super().__post_init__()
         check_between_layers("model.decoder", self.experts, self.layers, self.connections)
         if self.feeding != "none" and self.wiring != "luong":
             raise UserError(

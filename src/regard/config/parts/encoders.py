@@ -10,7 +10,6 @@ from regard.config.checks import (
     Dropout,
     Layers,
     Size,
-    check_fields,
     inherit,
     require_resolved,
 )
@@ -19,6 +18,7 @@ from regard.config.parts.convolution import (
     GatedConvolutionEncoderConfig,
 )
 from regard.config.parts.experts import ExpertsConfig, check_between_layers
+from regard.config.parts.part import EncoderPart
 from regard.config.parts.transformer import TransformerEncoderConfig
 from regard.errors import UserError
 from regard.names import CellKind, ConnectionKind
@@ -35,7 +35,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class RecurrentEncoderConfig:
+class RecurrentEncoderConfig(EncoderPart):
     """Recurrent layers over tokens or numbers."""
 
     kind: Literal["recurrent"] = "recurrent"
@@ -61,11 +61,8 @@ class RecurrentEncoderConfig:
     """Dropout of the embeddings and between layers. Default: model.dropout."""
     experts: ExpertsConfig = field(default_factory=ExpertsConfig)
 
-    attends = False
-    max_sequence = None
-
     def __post_init__(self) -> None:
-        check_fields("model.encoder", self)
+        super().__post_init__()
         check_between_layers("model.encoder", self.experts, self.layers, self.connections)
         if self.connections == "residual" and self.bidirectional:
             if self.layers == 1:
@@ -98,7 +95,7 @@ class RecurrentEncoderConfig:
 
 
 @dataclass(frozen=True)
-class BagOfWordsEncoderConfig:
+class BagOfWordsEncoderConfig(EncoderPart):
     """Embeddings without layers: every position is encoded by itself."""
 
     kind: Literal["bag_of_words"] = "bag_of_words"
@@ -108,20 +105,13 @@ class BagOfWordsEncoderConfig:
     dropout: Dropout | None = None
     """Dropout of the embeddings. Default: model.dropout."""
 
-    attends = False
-    max_sequence = None
-    unused = ()
-
-    def __post_init__(self) -> None:
-        check_fields("model.encoder", self)
-
     def resolve(self, size: int, dropout: float) -> BagOfWordsEncoderConfig:
         """Return the record with inherited fields set."""
         return inherit(self, size=size, dropout=dropout)
 
 
 @dataclass(frozen=True)
-class ConvolutionalEncoderConfig:
+class ConvolutionalEncoderConfig(EncoderPart):
     """A small convolutional network over images, trained from scratch."""
 
     kind: Literal["convolutional"] = "convolutional"
@@ -132,12 +122,8 @@ class ConvolutionalEncoderConfig:
     dropout: Dropout | None = None
     """Dropout of the grid features. Default: model.dropout."""
 
-    attends = False
-    max_sequence = None
-    unused = ()
-
     def __post_init__(self) -> None:
-        check_fields("model.encoder", self)
+        super().__post_init__()
         if not self.channels:
             raise UserError("model.encoder.channels is empty: expected one number or more")
 
@@ -148,7 +134,7 @@ class ConvolutionalEncoderConfig:
 
 
 @dataclass(frozen=True)
-class BackboneEncoderConfig:
+class BackboneEncoderConfig(EncoderPart):
     """A pretrained vision network and a linear layer over its grid features."""
 
     kind: Literal["backbone"] = "backbone"
@@ -162,13 +148,6 @@ class BackboneEncoderConfig:
     """Size of the grid features after the linear layer. Default: model.size."""
     dropout: Dropout | None = None
     """Dropout of the grid features. Default: model.dropout."""
-
-    attends = False
-    max_sequence = None
-    unused = ()
-
-    def __post_init__(self) -> None:
-        check_fields("model.encoder", self)
 
     def resolve(self, size: int, dropout: float) -> BackboneEncoderConfig:
         """Return the record with inherited fields set. UserError if no network is named."""

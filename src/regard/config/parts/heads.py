@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
-from regard.config.checks import Dropout, check_fields, inherit
+from regard.config.checks import Dropout, inherit
 from regard.config.parts.attention import AttentionConfig
+from regard.config.parts.part import HeadPart
 from regard.names import HeadOutputKind, HeadQueryKind
 
 __all__ = [
@@ -18,58 +19,44 @@ __all__ = [
 ]
 
 
+Config = TypeVar("Config", bound="_PooledHeadConfig")
+
+
 @dataclass(frozen=True)
-class LastHeadConfig:
+class _PooledHeadConfig(HeadPart):
+    """Base of heads without attention."""
+
+    kind: str
+    output: HeadOutputKind = "linear"
+    """Layer from the vector to the prediction: a linear layer, or none (the vector is the
+    prediction)."""
+    dropout: Dropout | None = None
+    """Dropout of the vector. Default: model.dropout."""
+
+    def resolve(self: Config, size: int, dropout: float) -> Config:
+        """Return the record with inherited fields set."""
+        del size
+        return inherit(self, dropout=dropout)
+
+
+@dataclass(frozen=True)
+class LastHeadConfig(_PooledHeadConfig):
     """The encoder's last state."""
 
     kind: Literal["last"] = "last"
     """Kind of head."""
-    output: HeadOutputKind = "linear"
-    """Layer from the vector to the prediction: a linear layer, or none (the vector is the
-    prediction)."""
-    dropout: Dropout | None = None
-    """Dropout of the vector. Default: model.dropout."""
-
-    attends = False
-    max_sequence = None
-    unused = ()
-
-    def __post_init__(self) -> None:
-        check_fields("model.head", self)
-
-    def resolve(self, size: int, dropout: float) -> LastHeadConfig:
-        """Return the record with inherited fields set."""
-        del size
-        return inherit(self, dropout=dropout)
 
 
 @dataclass(frozen=True)
-class MeanHeadConfig:
+class MeanHeadConfig(_PooledHeadConfig):
     """The mean of the encoder's states."""
 
     kind: Literal["mean"] = "mean"
     """Kind of head."""
-    output: HeadOutputKind = "linear"
-    """Layer from the vector to the prediction: a linear layer, or none (the vector is the
-    prediction)."""
-    dropout: Dropout | None = None
-    """Dropout of the vector. Default: model.dropout."""
-
-    attends = False
-    max_sequence = None
-    unused = ()
-
-    def __post_init__(self) -> None:
-        check_fields("model.head", self)
-
-    def resolve(self, size: int, dropout: float) -> MeanHeadConfig:
-        """Return the record with inherited fields set."""
-        del size
-        return inherit(self, dropout=dropout)
 
 
 @dataclass(frozen=True)
-class AttentionHeadConfig:
+class AttentionHeadConfig(HeadPart):
     """The mean of the encoder's states, weighted by the attention of one query."""
 
     kind: Literal["attention"] = "attention"
@@ -84,10 +71,6 @@ class AttentionHeadConfig:
     attention: AttentionConfig = field(default_factory=AttentionConfig)
 
     attends = True
-    max_sequence = None
-
-    def __post_init__(self) -> None:
-        check_fields("model.head", self)
 
     def resolve(self, size: int, dropout: float) -> AttentionHeadConfig:
         """Return the record with inherited fields set."""
