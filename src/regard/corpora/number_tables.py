@@ -9,11 +9,10 @@ from regard.config import Data
 from regard.corpora.table_settings import table_settings
 from regard.data.examples import Pair
 from regard.data.files.objects import NAME
-from regard.data.recognition import formats
 from regard.data.recognition.decimals import is_number
 from regard.data.recognition.inspection import can_inspect
 from regard.data.recognition.roles import num_columns_of_numbers
-from regard.data.recognition.table import Table
+from regard.data.recognition.table import Table, open_table
 
 NUM_ROWS = 200
 """Number of pairs and rows that are compared."""
@@ -48,11 +47,8 @@ def _are_numbers(config: Data, pairs: Sequence[Pair]) -> bool:
 
 
 def _rows(config: Data) -> Sequence[Sequence[str]]:
-    """Return the first rows of a file, without the first one, which may be a header; none for
-    generated data, two files, a folder, or a pipe."""
+    """Return the first rows of a file; none for generated data, two files, a folder, or a pipe."""
     path = config.path
     if path is None or getattr(config, "target_path", None) or not can_inspect(path):
         return ()
-    settings = table_settings(config)
-    form = formats.recognise(path, settings)
-    return [row.cells for row in formats.first_rows(path, form, settings, NUM_ROWS)][1:]
+    return open_table(path, table_settings(config)).rows[:NUM_ROWS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,12 @@ MAX_COVER = 20
 def workbook_rows(path: Path, sheet: str | None) -> Iterator[Row]:
     """Yield the rows of a sheet, by default of the one that `default_sheet` returns. UserError if
     the workbook cannot be read or is too large, or if the library is not installed."""
-    workbook, names = _open_workbook(path)
-    if not names or (sheet is not None and sheet not in names):
+    workbook = _open_workbook(path)
+    if not workbook.names or (sheet is not None and sheet not in workbook.names):
         wanted = "sheet" if sheet is None else f"sheet {sheet!r} (--data.sheet)"
-        raise UserError(f"{path} has no {wanted}: its sheets are {', '.join(names)[:200]}")
-    rows = _cells(workbook, sheet or default_sheet(path), path)
-    for number, cells in enumerate(rows, start=1):
+        names = ", ".join(workbook.names)[:200]
+        raise UserError(f"{path} has no {wanted}: its sheets are {names}")
+    for number, cells in enumerate(workbook.cells(sheet or workbook.first_table), start=1):
         if any(cell != "" for cell in cells):
             yield Row(tuple(map(cell_text, cells)), number)
 
@@ -36,33 +36,72 @@ def workbook_rows(path: Path, sheet: str | None) -> Iterator[Row]:
 def default_sheet(path: Path) -> str:
     """Return the name of the first visible sheet of a workbook that has a table; that of the first
     sheet if none has."""
-    if not path.is_file():
-        return _first_table(path)
-    status = path.stat()
-    return _first_table_once(path, (status.st_size, status.st_mtime_ns))
-
-
-@lru_cache(maxsize=8)
-def _first_table_once(path: Path, stamp: tuple[int, int]) -> str:
-    del stamp  # part of the key: a changed file is read again
-    return _first_table(path)
-
-
-def _first_table(path: Path) -> str:
-    """Return the name of the first visible sheet that has a table; that of the first sheet if none
-    has. A single sheet is not read."""
-    workbook, names = _open_workbook(path)
-    visible = _visible(workbook, names)
-    if len(visible) > 1:
-        tables = (name for name in visible if _has_table(_cells(workbook, name, path)))
-        return next(tables, visible[0])
-    return names[0]
+    return _open_workbook(path).first_table
 
 
 def unread_sheets(path: Path, sheet: str | None) -> tuple[str, ...]:
     """Return the names of the visible sheets of a workbook that are not read."""
-    chosen = sheet or default_sheet(path)
-    return tuple(name for name in _visible(*_open_workbook(path)) if name != chosen)
+    workbook = _open_workbook(path)
+    chosen = sheet or workbook.first_table
+    return tuple(name for name in workbook.visible if name != chosen)
+
+
+class _Workbook:
+    """Workbook that is parsed once, and each of its sheets at most once."""
+
+    def __init__(self, path: Path) -> None:
+        """Parse the workbook. UserError as in `workbook_rows`."""
+        try:
+            from python_calamine import CalamineWorkbook
+        except ImportError as error:
+            raise missing_package(path, "python-calamine") from error
+        content = read_bytes(path)
+        check_size(content, path)
+        self._path = path
+        self._cells = dict[str, list[list[Any]]]()
+        try:
+            self._workbook = CalamineWorkbook.from_filelike(io.BytesIO(content))
+            sheets = [
+                each for each in self._workbook.sheets_metadata if "WorkSheet" in str(each.typ)
+            ]
+        except BaseException as error:
+            raise _library_error(path, error) from error
+        self.visible = [each.name for each in sheets if _is_visible(each)]
+        hidden = [each.name for each in sheets if not _is_visible(each)]
+        self.names = [*self.visible, *hidden]
+        """Sheets with cells, hidden sheets last."""
+
+    @cached_property
+    def first_table(self) -> str:
+        """First visible sheet that has a table, or the first sheet. A single sheet is not read."""
+        if len(self.visible) > 1:
+            tables = (name for name in self.visible if _has_table(self.cells(name)))
+            return next(tables, self.visible[0])
+        return self.names[0]
+
+    def cells(self, name: str) -> list[list[Any]]:
+        """Return the cells of a sheet by rows. UserError if the library cannot read them."""
+        if name not in self._cells:
+            try:
+                sheet = self._workbook.get_sheet_by_name(name)
+                self._cells[name] = sheet.to_python(skip_empty_area=False)
+            except BaseException as error:
+                raise _library_error(self._path, error) from error
+        return self._cells[name]
+
+
+def _open_workbook(path: Path) -> _Workbook:
+    """Return a workbook, which stays in memory until another one is read."""
+    if not path.is_file():
+        return _Workbook(path)
+    status = path.stat()
+    return _open_once(path, (status.st_size, status.st_mtime_ns))
+
+
+@lru_cache(maxsize=1)
+def _open_once(path: Path, stamp: tuple[int, int]) -> _Workbook:
+    del stamp  # part of the key: a changed file is read again
+    return _Workbook(path)
 
 
 def _has_table(rows: list[list[Any]]) -> bool:
@@ -72,51 +111,8 @@ def _has_table(rows: list[list[Any]]) -> bool:
     return num_wide >= MIN_ROWS or sum(map(bool, numbers)) > MAX_COVER
 
 
-def _cells(workbook: Any, name: str, path: Path) -> list[list[Any]]:
-    """Return the cells of a sheet by rows. UserError if the library cannot read them."""
-    try:
-        rows: list[list[Any]] = workbook.get_sheet_by_name(name).to_python(skip_empty_area=False)
-    except BaseException as error:
-        raise _library_error(path, error) from error
-    return rows
-
-
-def _visible(workbook: Any, names: list[str]) -> list[str]:
-    """Return those of the sheets that are visible."""
-    visible = [entry.name for entry in workbook.sheets_metadata if _is_visible(entry)]
-    return [name for name in names if name in visible]
-
-
-def _open_workbook(path: Path) -> tuple[Any, list[str]]:
-    """Return a workbook with the names of its sheets that have cells, hidden sheets last."""
-    try:
-        from python_calamine import CalamineWorkbook
-    except ImportError as error:
-        raise missing_package(path, "python-calamine") from error
-    content = read_bytes(path)
-    if path.is_file():
-        status = path.stat()
-        _check_once(path, (status.st_size, status.st_mtime_ns))
-    else:
-        check_size(content, path)
-    try:
-        workbook = CalamineWorkbook.from_filelike(io.BytesIO(content))
-        sheets = [sheet for sheet in workbook.sheets_metadata if "WorkSheet" in str(sheet.typ)]
-    except BaseException as error:
-        raise _library_error(path, error) from error
-    ordered = sorted(sheets, key=lambda sheet: not _is_visible(sheet))
-    return workbook, [sheet.name for sheet in ordered]
-
-
 def _is_visible(sheet: Any) -> bool:
     return "Visible" in str(sheet.visible).rpartition(".")[2]
-
-
-@lru_cache(maxsize=8)
-def _check_once(path: Path, stamp: tuple[int, int]) -> None:
-    """Check a workbook unless this file was checked before."""
-    del stamp  # part of the key: a changed file is checked again
-    check_size(read_bytes(path), path)
 
 
 def _library_error(path: Path, error: BaseException) -> BaseException:
