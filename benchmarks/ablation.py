@@ -95,15 +95,20 @@ def default_allocator() -> Iterator[None]:
 
 
 def plain_copy(model: Any, dtype: Any = None) -> Any:
-    """Return a copy for inference with plain weights, in place of `linear.freeze`."""
+    """Return a copy for inference with plain weights, in place of `freeze`."""
     copy = deepcopy(model).eval().requires_grad_(False)
     return copy if dtype is None else copy.to(dtype)
 
 
 FUSED_LOOP = ("decoders.fused_attention", "decoders.fused_lowest", "gnmt.fused_lowest")
-DECODER_STEP = returning("regard.compiled.transformer.suitable.has_kernels", False)
-ENCODER = returning("regard.compiled.transformer.suitable.encoder_has_kernels", False)
-RECURRENT_STEP = returning("regard.compiled.recurrent.suitable.has_kernels", False)
+COMPILED = "regard.compiled"
+DECODER_STEP = returning(
+    f"{COMPILED}.transformer.decoder.NativeTransformerDecoder.is_supported", False
+)
+ENCODER = returning(f"{COMPILED}.transformer.encoder.NativeTransformerEncoder.is_supported", False)
+RECURRENT_STEP = returning(
+    f"{COMPILED}.recurrent.decoder.NativeRecurrentDecoder.is_supported", False
+)
 TRAINING_PARTS = {
     "oneDNN products": returning("regard.numerics.linear._suits", False),
     "recurrent scan": without_kernels("regard.layers.recurrent.layers"),
@@ -122,7 +127,7 @@ TRAINING_PARTS = {
     "kept memory": default_allocator,
 }
 DECODING_PARTS = {
-    "frozen weights": lambda: patch("regard.numerics.linear.freeze", plain_copy),
+    "frozen weights": lambda: patch("regard.compiled.freeze.freeze", plain_copy),
     "panels, encoder and decoder step": together(
         without_kernels("regard.numerics.linear"), ENCODER, DECODER_STEP, RECURRENT_STEP
     ),
@@ -166,12 +171,12 @@ def searches(setup: Setup, precision: str, name: str) -> Callable[[], None]:
     """Return a function that decodes some sentences in exactly `STEPS` steps."""
     import torch
 
+    from regard.compiled import freeze
     from regard.data.batch import START, pad
-    from regard.numerics import linear
     from regard.search import BeamSettings, Limits, beam, greedy
 
     size, batch_size, number = SEARCHES[name]
-    model = linear.freeze(setup.model, getattr(torch, precision))
+    model = freeze.freeze(setup.model, getattr(torch, precision))
     sources = [
         row[mask].tolist()
         for batch in islice(setup.batches.epoch(1), 8)

@@ -13,12 +13,12 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from regard import kernels
 from regard.building import build_translation
+from regard.compiled.freeze import freeze
 from regard.compiled.recurrent.state import NativeState as NativeRecurrentState
 from regard.compiled.transformer.state import NativeState as NativeTransformerState
 from regard.data.batch import PAD, START
 from regard.models.recurrent.parts import RecurrentState
 from regard.models.transformer.decoder import TransformerState
-from regard.numerics.linear import freeze
 
 VOCABULARY, BATCH, SOURCE = 17, 3, 7
 NATIVE = NativeRecurrentState | NativeTransformerState
@@ -197,14 +197,14 @@ def assert_dropout_in_training(native, memories):
     """Check that dropout has an effect if the reference, or its dropout alone, is in training
     mode."""
     tokens, state = tokens_of(BATCH, 1), native.start(memories)
-    native.decoder.train()
+    native.reference.train()
     for start in (state, native.start(memories)):
         results = [native.step(tokens, start)[0].features for _ in range(2)]
         assert not torch.equal(*results)
     assert isinstance(native.start(memories), REFERENCE)
-    native.decoder.eval()
+    native.reference.eval()
     assert not isinstance(native.start(memories), REFERENCE)
-    for module in native.decoder.modules():
+    for module in native.reference.modules():
         module.train(isinstance(module, nn.Dropout))
     assert isinstance(native.start(memories), REFERENCE)
 
@@ -213,9 +213,9 @@ def assert_one_reference(frozen, kind, compare):
     """Check decoders that are frozen but not folded again, because they have a hook or are the
     whole model that is frozen. The reference is of this kind, and `compare` compares such a decoder
     with it."""
-    assert type(frozen.decoder.decoder) is kind
+    assert type(frozen.decoder.reference) is kind
     compare(freeze(frozen.decoder))
     frozen.decoder.register_forward_hook(lambda *_: None)
     again = freeze(frozen).decoder
-    assert type(again.decoder) is kind
+    assert type(again.reference) is kind
     compare(again)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard import kernels
 from regard.attention import Additive, Attention, ScaledDot
 from regard.building import build_captioner, build_translation
+from regard.compiled.freeze import freeze
 from regard.data.batch import START, Images, Tokens
 from regard.layers.experts import Experts, NoisyTopKGate
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
@@ -24,7 +25,7 @@ from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.layers.weight_norm import NormalisedLinear
 from regard.models.ensemble import Ensemble
-from regard.numerics.linear import Linear, freeze, is_packed
+from regard.numerics.linear import Linear, is_packed
 from tests import configs
 from tests.contracts.choices import EXPERTS
 

@@ -8,9 +8,10 @@ from torch import nn
 
 from regard import kernels
 from regard.building import build_translation
+from regard.compiled.freeze import freeze
 from regard.data.batch import Tokens
 from regard.numerics.int8_panels import IntegerPanels
-from regard.numerics.linear import PackedWeight, freeze
+from regard.numerics.linear import PackedWeight
 from tests import configs
 from tests.contracts.choices import EXPERTS
 

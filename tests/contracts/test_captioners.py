@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from regard.building import build_captioner
+from regard.compiled.freeze import freeze
 from regard.data.batch import PAD, START, GridFeatures, Images, pad
 from regard.models.vision.backbone import Backbone
 from regard.numerics import linear
-from regard.numerics.linear import freeze
 from regard.search import BeamSettings, Limits, NoPenalty, beam, forced, greedy
 from tests import configs
 from tests.contracts.choices import BACKBONE, CAPTIONERS, DECODER_MAPS, small

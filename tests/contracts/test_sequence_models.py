@@ -11,13 +11,13 @@ import torch
 
 from regard import kernels
 from regard.building import build_translation
+from regard.compiled.freeze import freeze
 from regard.config import KINDS, ExpertsConfig
 from regard.data.batch import PAD, START, Tokens, pad
 from regard.errors import UserError
 from regard.models.contracts import CopyingDecoder
 from regard.names import EqualSizesScoreName
 from regard.numerics import linear
-from regard.numerics.linear import freeze
 from regard.search import BeamSettings, Limits, NoPenalty, Restrictions, beam, forced, greedy
 from tests import configs
 from tests.contracts.choices import (

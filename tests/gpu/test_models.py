@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.fused_additive import backends
+from regard.compiled.freeze import freeze
 from regard.data.batch import PAD, START, pad
-from regard.numerics.linear import freeze
 from regard.search import BeamSettings, Limits, beam, forced, greedy, sample
 from tests.contracts import test_sequence_models as contracts
 from tests.contracts.choices import randomise_gates

@@ -10,13 +10,14 @@ from torch import Tensor
 from regard.attention import Attention, ScaledDot, additive_attention
 from regard.attention.fused_additive import additive_scores, prepare
 from regard.building import build_translation
+from regard.compiled.freeze import freeze
+from regard.compiled.transformer.decoder import NativeTransformerDecoder
+from regard.compiled.transformer.encoder import NativeTransformerEncoder
 from regard.compiled.transformer.state import NativeState
 from regard.data.batch import Tokens
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import Memory
-from regard.models.transformer import NativeTransformerDecoder, NativeTransformerEncoder
-from regard.numerics.linear import freeze
 from regard.numerics.panels import Panels
 from regard.search import candidates
 from regard.training.losses.linear_cross_entropy import linear_cross_entropy

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from regard.building import build_translation
+from regard.compiled.freeze import freeze
 from regard.compiled.transformer.decoder import NativeTransformerDecoder
 from regard.compiled.transformer.state import NativeState
 from regard.data.batch import Tokens
 from regard.errors import UserError
 from regard.models.contracts import Memory
-from regard.numerics.linear import freeze
 from regard.numerics.panels import Panels
 from tests import configs
 from tests.kernels.wrong_inputs import (

@@ -4,9 +4,10 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations
 
+from regard.compiled.freeze import freeze
 from regard.layers.gradients import scale_gradient
 from regard.layers.weight_norm import NormalisedLinear
-from regard.numerics.linear import Linear, freeze
+from regard.numerics.linear import Linear
 from tests.oracles import convolution as oracle
 
 

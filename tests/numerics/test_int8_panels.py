@@ -13,16 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from regard import kernels
+from regard.compiled.freeze import freeze
 from regard.numerics import linear as linear_module
 from regard.numerics.int8_panels import LARGEST, MAX_INNER, IntegerPanels, quantised
-from regard.numerics.linear import (
-    Linear,
-    PackedWeight,
-    freeze,
-    is_packed,
-    panels_of,
-    stacked_panels,
-)
+from regard.numerics.linear import Linear, PackedWeight, is_packed, panels_of, stacked_panels
 from regard.numerics.panels import ACTIVATIONS
 from tests.numerics.test_panels import ACTIVATION, SHAPES, WRONG, layouts, numbers
 

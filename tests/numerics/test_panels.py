@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard import kernels
+from regard.compiled.freeze import freeze
 from regard.names import Activation
-from regard.numerics.linear import Linear, PackedWeight, freeze, panels_of
+from regard.numerics.linear import Linear, PackedWeight, panels_of
 from regard.numerics.panels import ACTIVATIONS, ActivationName, Panels
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")

@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from regard.compiled.freeze import freeze
 from regard.config import ClassificationDataConfig, Experiment, SearchConfig
-from regard.numerics.linear import freeze, is_packed
+from regard.numerics.linear import is_packed
 from regard.pipeline.load import load
 from regard.pipeline.train import train
 from regard.tasks.counting import counting

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import nn
@@ -13,26 +14,10 @@ from regard import kernels
 from regard.fast_path import is_cast, is_exactly
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory, TrainedDecoder
 from regard.names import AttentionKind
-from regard.numerics.linear import Foldable, Linear, panels_of
+from regard.numerics.linear import Linear, panels_of
 from regard.numerics.panels import PackedLayer, PackedMatrix, PanelsStructure, check_array
 from regard.shapes import Float, Int, Tensor
 from regard.snapshot import Snapshot
-
-
-@runtime_checkable
-class PackedStructures(Protocol):
-    """Structures of weights, for one instruction set."""
-
-    @property
-    def lanes(self) -> int: ...
-
-
-class DecoderStructures(PackedStructures, Protocol):
-    """Structures of a decoder's weights."""
-
-    @property
-    def output(self) -> PackedLayer:
-        """The last layer, from features to logits."""
 
 
 class ReferencedArrays:
@@ -64,18 +49,36 @@ class ReferencedArrays:
         return self.matrix(linear.weight, linear.bias)
 
 
+@dataclass(frozen=True)
+class Structures:
+    """Structures of the weights of all layers, for one instruction set. They refer to `arrays`."""
+
+    layers: Any
+    arrays: ReferencedArrays
+    lanes: int = field(default_factory=kernels.lanes, init=False)
+
+
+@dataclass(frozen=True)
+class DecoderStructures(Structures):
+    """Structures of the weights of a decoder."""
+
+    output: PackedLayer
+    """The last layer, from features to logits."""
+
+
 AnyReference = TypeVar("AnyReference", bound=nn.Module)
-AnyStructures = TypeVar("AnyStructures", bound=PackedStructures)
+AnyStructures = TypeVar("AnyStructures", bound=Structures)
 AnyDecoderStructures = TypeVar("AnyDecoderStructures", bound=DecoderStructures)
 
 
 class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
     """Module that is computed in C++ for inference on a CPU in float32, and by its reference
-    otherwise.
+    otherwise, a module that computes the same in PyTorch.
 
     The first call makes structures of the weights, which copies and pickles do not have. If parts,
     settings or parameters of the reference are replaced, they are made again."""
 
+    reference: AnyReference
     varies_in_batches = False
     """The kernels compute each sentence by itself."""
     is_private = False
@@ -83,9 +86,24 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
     _snapshot: Snapshot | None = None
     """State of the reference that the structures belong to; None before the first call."""
 
-    def __init__(self) -> None:
+    def __init__(self, reference: AnyReference) -> None:
+        """ValueError for a module with a part that has no kernel."""
         super().__init__()
+        if not self.is_supported(reference):
+            name = type(reference).__name__
+            raise ValueError(f"{name}: a part has no kernel; use the module itself")
+        self.reference = reference
         self._weights: AnyStructures | None = None
+
+    @classmethod
+    def replacing(cls, reference: AnyReference) -> nn.Module:
+        """Return a native module, or the reference if a part of it has no kernel."""
+        return cls(reference) if cls.is_supported(reference) else reference
+
+    def renewed(self) -> nn.Module:
+        """Return a native module of the present parts, or the reference if a part of it has no
+        kernel."""
+        return self.replacing(self.reference)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_weights": None, "_snapshot": None}
@@ -95,25 +113,14 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
         self._weights, self._snapshot = None, None
         return super()._apply(function, recurse)
 
-    @property
+    @staticmethod
     @abstractmethod
-    def reference(self) -> AnyReference:
-        """Module that computes the same in PyTorch."""
-
-    @abstractmethod
-    def _has_kernels(self) -> bool:
-        """Whether the kernels compute what every part of the reference computes."""
+    def is_supported(reference: Any, /) -> bool:
+        """Whether the kernels compute what every part of a module computes."""
 
     @abstractmethod
     def _structures(self) -> AnyStructures:
         """Return structures of the weights, for the instruction set in use."""
-
-    def folded(self) -> nn.Module:
-        """Return a native module of the present parts, for a model that is frozen twice, or the
-        reference if a part has no kernel.
-
-        `freeze` replaces modules whose class defines `folded`, so subclasses repeat the name."""
-        return cast(Foldable, self.reference).folded()
 
     def _checked_weights(self, like: Tensor) -> AnyStructures | None:
         """Like `_usable_weights`, but None too if a module of the reference has hooks or replaced
@@ -135,7 +142,7 @@ class NativeModule(nn.Module, ABC, Generic[AnyReference, AnyStructures]):
 
     def _present_weights(self) -> AnyStructures | None:
         if self._weights is None or self._weights.lanes != kernels.lanes():
-            self._weights = self._structures() if self._has_kernels() else None
+            self._weights = self._structures() if self.is_supported(self.reference) else None
         return self._weights
 
     def _suits(self, like: Tensor) -> bool:
@@ -151,24 +158,13 @@ class NativeDecoder(NativeModule[AnyReference, AnyDecoderStructures]):
     other types and devices. `start` looks for changes, hooks and training in all parts, which
     takes longer than a short step. They have an effect from the next `start` on."""
 
-    def __init__(self, decoder: AnyReference) -> None:
-        """ValueError for a decoder with a part that has no kernel."""
-        super().__init__()
-        self.decoder = decoder
-        if not self._has_kernels():
-            raise ValueError("decoder: a part has no kernel; use the decoder itself")
-
-    @property
-    def reference(self) -> AnyReference:
-        return self.decoder
-
     @property
     def num_memories(self) -> int:
-        return cast(TrainedDecoder, self.decoder).num_memories
+        return cast(TrainedDecoder, self.reference).num_memories
 
     @property
     def projection(self) -> nn.Linear:
-        return cast(TrainedDecoder, self.decoder).projection
+        return cast(TrainedDecoder, self.reference).projection
 
     def forward(
         self,
@@ -177,7 +173,7 @@ class NativeDecoder(NativeModule[AnyReference, AnyDecoderStructures]):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        output: DecoderOutput = self.decoder(inputs, memories, need_weights=need_weights)
+        output: DecoderOutput = self.reference(inputs, memories, need_weights=need_weights)
         return output
 
     def project(
@@ -185,7 +181,7 @@ class NativeDecoder(NativeModule[AnyReference, AnyDecoderStructures]):
     ) -> Float[Tensor, "*batch vocabulary"]:
         weights = self._usable_weights(features) if is_exactly(self.projection, Linear) else None
         if weights is None:
-            return cast(TrainedDecoder, self.decoder).project(features)
+            return cast(TrainedDecoder, self.reference).project(features)
         return weights.output.product(features)
 
 
@@ -211,3 +207,18 @@ def attention_block(
     """Return weights and scores of a kernel as a block. The kernel divides the scores by the
     temperature, which the scores of a block exclude."""
     return AttentionBlock(kind, weights, scores if temperature == 1 else scores * temperature)
+
+
+StateArray = tuple[str, Tensor | None, tuple[int, ...], torch.dtype]
+"""Name, numbers, expected shape and expected type of an array of a state."""
+
+
+def check_state(*arrays: StateArray) -> None:
+    """Check the arrays of a state. ValueError for another shape, type or device, and for an array
+    that is not contiguous."""
+    for name, array, shape, dtype in arrays:
+        if array is None:
+            continue
+        check_array(f"{name} of the state", array, shape, dtype)
+        if not array.is_contiguous():
+            raise ValueError(f"{name} of the state: expected a contiguous array")

@@ -32,7 +32,7 @@ class NormalisedLinear(nn.Module):
     def forward(self, inputs: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
         return affine(inputs, self.weight, self.bias)
 
-    def folded(self) -> Linear:
+    def without_normalisation(self) -> Linear:
         """Return a plain layer with the present weight and bias."""
         out_features, in_features = self.direction.shape
         layer = nn.utils.skip_init(

@@ -14,13 +14,12 @@ for every number of rows, so callers round their numbers of rows with `round_row
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from math import prod
-from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
+from typing import Any, TypeGuard
 
 import torch
 from torch import nn
@@ -29,7 +28,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from regard import kernels
-from regard.fast_path import HOOKS, is_cast, is_exactly, needs_formula
+from regard.fast_path import is_cast, needs_formula
 from regard.names import ShapeClass
 from regard.numerics import product_library
 from regard.numerics.int8_panels import MAX_INNER, IntegerPanels
@@ -58,26 +57,7 @@ are fast by themselves, and would take much memory."""
 PACKED_FOR = 64
 """Number of input rows that packing assumes. Packed weights are as fast for other numbers."""
 
-AnyModule = TypeVar("AnyModule", bound=nn.Module)
-
 LINEAR: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
-
-
-@runtime_checkable
-class Packable(Protocol):
-    """Module with weights that only `affine` and `linear` read, so `freeze` may pack them."""
-
-    def packable_weights(self) -> Iterator[tuple[nn.Module, str]]:
-        """Iterate over modules and the names of their packable parameters."""
-
-
-@runtime_checkable
-class Foldable(Protocol):
-    """Module that `freeze` replaces by a faster one for inference: a layer with weight
-    normalisation by a plain layer, a decoder by one whose steps are computed in C++."""
-
-    def folded(self) -> nn.Module:
-        """Return a module that computes the same with the present parameters."""
 
 
 class Linear(nn.Linear):
@@ -176,97 +156,6 @@ def linear(
     return _one_call(inputs, _dense(weight), bias)
 
 
-def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
-    """Return a copy of a model for inference in this type, faster on a CPU.
-
-    With int8, packed weights are int8 numbers, and products quantise their inputs; everything else
-    is computed in float32. An input that differs in its last digit can be rounded to the next
-    integer, so models whose numbers depend on the padding of a batch stay in float32. ValueError if
-    int8 was chosen without compiled kernels or on a GPU.
-
-    Submodules that are `Foldable` are replaced. The weights of `Linear` and of
-    recurrent stacks are packed. Packed weights support products only, without gradients. Weights of
-    a subclass of `Linear`, of a layer with hooks and of PyTorch's layers outside a stack are not
-    packed, because other code may read them."""
-    is_int8 = dtype == torch.int8
-    if is_int8:
-        _check_int8(model)
-    frozen = copy.deepcopy(model, _hooks(model)).eval().requires_grad_(False)
-    _unpack(frozen)
-    _fold(frozen)
-    if is_int8 and (varying := _varying_part(frozen)):
-        log.warning(
-            "int8 is not used: %s has no kernel, so its last digits depend on the other texts of a "
-            "batch, and int8 would enlarge the differences. Weights stay float32",
-            varying,
-        )
-        is_int8, dtype = False, torch.float32
-    frozen = frozen.to(torch.float32 if is_int8 else dtype)
-    for module in frozen.modules():
-        if is_exactly(module, Linear):
-            module.weight = _packed(cast(nn.Parameter, module.weight), is_int8)
-        elif isinstance(module, Packable):
-            for layer, name in module.packable_weights():
-                setattr(layer, name, _packed(getattr(layer, name), is_int8))
-    return frozen
-
-
-def _varying_part(model: nn.Module) -> str | None:
-    """Return the class of a part whose last digits depend on the other sentences of a batch, or
-    None. Classes of modules name it (`varies_in_batches`): PyTorch's softmax and products add
-    numbers in an order that depends on the padded length and on the number of rows."""
-    varies: bool | None = getattr(type(model), "varies_in_batches", None)
-    if varies is None:
-        return next(filter(None, map(_varying_part, model.children())), None)
-    return type(model).__name__ if varies else None
-
-
-def _check_int8(model: nn.Module) -> None:
-    """ValueError unless products of integers can be computed for this model."""
-    devices = {weight.device.type for weight in model.parameters()}
-    if devices - {"cpu"}:
-        raise ValueError(
-            f"int8 is for CPUs, and the model is on {', '.join(sorted(devices))}: use bfloat16 "
-            "there, or move the model to the CPU (--device cpu)"
-        )
-    if not kernels.available():
-        raise ValueError(f"int8 needs the C++ kernels. {kernels.how_to_build()}")
-
-
-def _hooks(model: nn.Module) -> dict[int, Any]:
-    """Return the hooks of all modules as the memory of a deep copy, which calls the same hooks:
-    a copied hook would write to copies of its lists and objects."""
-    hooks = (
-        hook for module in model.modules() for name in HOOKS for hook in vars(module)[name].values()
-    )
-    return {id(hook): hook for hook in hooks}
-
-
-def _unpack(model: nn.Module) -> None:
-    """Replace packed weights by plain ones, in place: they cannot be converted to another type."""
-    for module in model.modules():
-        for name, weight in list(module.named_parameters(recurse=False)):
-            if isinstance(weight, PackedWeight):
-                setattr(module, name, weight.plain())
-
-
-def _fold(model: nn.Module) -> None:
-    """Replace foldable submodules in place. A module with hooks, and a module whose class inherits
-    `folded`, may compute something else and are left. So is the reference in a module that was
-    folded before, because that module folds it again."""
-    folded: dict[int, nn.Module] = {}
-    for name, module in reversed(list(model.named_modules(remove_duplicate=False))):
-        if not name or not isinstance(module, Foldable) or "folded" not in vars(type(module)):
-            continue
-        if is_exactly(module, type(module)):
-            if id(module) not in folded:
-                folded[id(module)] = module.folded().eval().requires_grad_(False)
-            parent, _, attribute = name.rpartition(".")
-            owner = model.get_submodule(parent)
-            if not isinstance(owner, Foldable) or type(owner) is not type(folded[id(module)]):
-                setattr(owner, attribute, folded[id(module)])
-
-
 class PackedWeight(nn.Parameter):
     """Matrix in the memory layout of a product: in panels, or in oneDNN's layout. Only products may
     read it; for other code its numbers are NaN, or an error. Copies, pickles and state dictionaries
@@ -328,7 +217,7 @@ class PackedWeight(nn.Parameter):
             return nn.Parameter, (self.plain().data, self.requires_grad)
         if isinstance(self.panels, IntegerPanels):
             return _packed_integers, (self.panels.integers(), self.panels.scales)
-        return _packed, (self.plain(),)
+        return packed, (self.plain(),)
 
 
 def _conversion(name: str) -> Callable[..., Any]:
@@ -349,7 +238,9 @@ for _name in ("to", "float", "double", "half", "bfloat16", "type", "cpu", "cuda"
     setattr(PackedWeight, _name, _conversion(_name))
 
 
-def _packed(weight: nn.Parameter, is_int8: bool = False) -> nn.Parameter:
+def packed(weight: nn.Parameter, is_int8: bool = False) -> nn.Parameter:
+    """Return a weight in the memory layout of a product, as int8 numbers or in its type. Weights of
+    types that no product packs, and weights that are not on a CPU, are returned as they are."""
     if is_packed(weight) or weight.device.type != "cpu":
         return weight
     if isinstance(weight, PackedWeight):
@@ -361,18 +252,18 @@ def _packed(weight: nn.Parameter, is_int8: bool = False) -> nn.Parameter:
         matrix = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), PACKED_FOR)
     else:
         return weight
-    packed = PackedWeight(matrix, requires_grad=False)
-    packed.panels = None
-    return packed
+    result = PackedWeight(matrix, requires_grad=False)
+    result.panels = None
+    return result
 
 
 def _in_panels(panels: PackedMatrix) -> PackedWeight:
     shape = panels.columns, panels.inner
     number = torch.full((), torch.nan, dtype=torch.float32, device="cpu")
     matrix = number.as_strided(shape, (0, 0))  # the shape alone
-    packed = PackedWeight(matrix, requires_grad=False)
-    packed.panels = panels
-    return packed
+    result = PackedWeight(matrix, requires_grad=False)
+    result.panels = panels
+    return result
 
 
 def _packed_integers(
@@ -388,8 +279,8 @@ def is_packed(weight: Tensor) -> TypeGuard[PackedWeight]:
     ValueError in an export, whose tensors have the shapes of the weights and no panels."""
     kind = type(weight)
     if kind is PackedWeight:
-        packed: Any = weight
-        return packed.panels is None or packed.stride() == (0, 0)
+        matrix: Any = weight
+        return matrix.panels is None or matrix.stride() == (0, 0)
     if kind is nn.Parameter or kind is Tensor or not torch.compiler.is_exporting():
         return False
     if weight.stride() == (0, 0):
@@ -419,13 +310,13 @@ def _present(panels: PackedMatrix) -> PackedMatrix:
 
 def stacked_panels(weights: Sequence[Tensor]) -> PackedMatrix:
     """Return weights below each other in panels: integers if all of them are."""
-    packed = [weight.panels for weight in weights if is_packed(weight)]
-    integers = [panels for panels in packed if isinstance(panels, IntegerPanels)]
+    panels = [weight.panels for weight in weights if is_packed(weight)]
+    integers = [part for part in panels if isinstance(part, IntegerPanels)]
     if len(integers) < len(weights):
         return Panels.of(torch.cat([weight.detach() for weight in weights]))
     return IntegerPanels.of_integers(
-        torch.cat([panels.integers() for panels in integers]),
-        torch.cat([panels.scales for panels in integers]),
+        torch.cat([part.integers() for part in integers]),
+        torch.cat([part.scales for part in integers]),
     )
 
 

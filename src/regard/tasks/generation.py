@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.compiled.freeze import freeze
 from regard.compiled.native import NativeModule
 from regard.config import SearchConfig
 from regard.config.search import check_steps
@@ -21,7 +22,7 @@ from regard.errors import UserError
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.names import SearchPrecision, UnknownRule
-from regard.numerics.linear import freeze, warn_of_slow_bfloat16
+from regard.numerics.linear import warn_of_slow_bfloat16
 from regard.search import (
     Average,
     BeamSettings,

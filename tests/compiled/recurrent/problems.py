@@ -6,9 +6,9 @@ from functools import partial
 
 import torch
 
+from regard.compiled.freeze import freeze
 from regard.compiled.recurrent.decoder import NativeRecurrentDecoder
 from regard.models.contracts import Memory, Summary
-from regard.numerics.linear import freeze
 from tests import configs
 from tests.compiled import native_steps
 from tests.compiled.native_steps import (

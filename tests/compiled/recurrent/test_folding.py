@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from regard import kernels
+from regard.compiled.freeze import freeze
 from regard.compiled.recurrent.decoder import NativeRecurrentDecoder
-from regard.compiled.recurrent.suitable import has_kernels
+from regard.compiled.recurrent.support import is_supported
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
-from regard.numerics.linear import freeze
 from tests.compiled.native_steps import BATCH, assert_one_reference, copies_of, tokens_of
 from tests.compiled.recurrent.problems import (
     SIZE,
@@ -69,8 +69,8 @@ def test_replaced_parts_and_hooks_are_not_replaced():
             )
         else:
             decoder.parts.register_forward_pre_hook(lambda *_: None)
-        assert not has_kernels(decoder)
-        assert decoder.folded() is decoder
+        assert not is_supported(decoder)
+        assert NativeRecurrentDecoder.replacing(decoder) is decoder
         with pytest.raises(ValueError, match="a part has no kernel"):
             NativeRecurrentDecoder(decoder)
 
@@ -88,7 +88,7 @@ def test_copies_and_pickles_are_packed_again():
 def test_a_model_may_be_frozen_twice():
     model = model_of()
     native = freeze(freeze(model)).decoder
-    assert isinstance(native.decoder, LuongDecoder)
+    assert isinstance(native.reference, LuongDecoder)
     assert_equal_steps(model.decoder, native, memory(), 2, 2)
 
 
@@ -98,8 +98,8 @@ def test_parts_without_a_kernel_use_the_reference():
     """Parts that are replaced before the first call, or before the model is frozen again."""
     frozen = freeze(model_of(output="state", wiring="bahdanau"))
     native = frozen.decoder
-    native.decoder.parts.output = Doubled()
-    assert_reference_steps(native.decoder, native, memory(is_padded=False))
+    native.reference.parts.output = Doubled()
+    assert_reference_steps(native.reference, native, memory(is_padded=False))
     assert type(freeze(frozen).decoder) is BahdanauDecoder
 
 

@@ -7,10 +7,10 @@ import torch
 from torch.autograd import forward_ad
 
 from regard import kernels
+from regard.compiled.freeze import freeze
 from regard.compiled.recurrent.state import NativeState
 from regard.models.contracts import Memory, Summary
 from regard.models.recurrent.parts import RecurrentState
-from regard.numerics.linear import freeze
 from tests.compiled.native_steps import (
     BATCH,
     assert_dropout_in_training,
@@ -81,7 +81,7 @@ def test_autocast_uses_the_reference():
 def test_hooks_use_the_reference():
     _, native = decoders()
     called = []
-    native.decoder.parts.output.register_forward_hook(lambda *_: called.append(1))
+    native.reference.parts.output.register_forward_hook(lambda *_: called.append(1))
     native.step(tokens_of(BATCH, 1), native.start(memory()))
     assert called
 
@@ -90,7 +90,7 @@ def test_hooks_use_the_reference():
 def test_a_hook_after_the_start_is_called_from_the_next_start_on():
     """`start` reads the hooks."""
     _, native = decoders()
-    assert_hook_from_the_next_start(native, memory(), native.decoder.parts.output)
+    assert_hook_from_the_next_start(native, memory(), native.reference.parts.output)
 
 
 @torch.no_grad()

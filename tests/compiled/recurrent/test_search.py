@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from regard import kernels
+from regard.compiled.freeze import freeze
 from regard.data.batch import START, pad
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
-from regard.numerics.linear import freeze
 from regard.search import BeamSettings, Limits, beam, greedy
 from tests.compiled.native_steps import close
 from tests.compiled.recurrent.problems import WIRINGS, model_of

@@ -10,9 +10,9 @@ import torch
 
 from regard import kernels
 from regard.attention import AdditiveKeys
+from regard.compiled.freeze import freeze
 from regard.models.contracts import Memory, Summary
 from regard.names import CellKind, FeedingKind
-from regard.numerics.linear import freeze
 from tests.compiled.native_steps import (
     BATCH,
     assert_equal_blocks,
@@ -170,7 +170,7 @@ def test_values_may_have_another_size_than_keys():
         wiring="luong", key_layers=(0, -1), attention=dict(score="general")
     )
     torch.manual_seed(2)
-    keys = torch.randn(2, 5, native.decoder.attention.attention.score.key.in_features)
+    keys = torch.randn(2, 5, native.reference.attention.attention.score.key.in_features)
     values = torch.randn(2, 5, SIZE)
     assert keys.size(2) != SIZE
     (given,) = memory(2, 5, is_padded=False)

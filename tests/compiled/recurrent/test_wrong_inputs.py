@@ -104,7 +104,7 @@ def test_summaries_of_another_number_of_sentences_are_rejected(count):
 @torch.no_grad()
 def test_weights_of_another_type_are_rejected(name, path):
     _, native = decoders(wiring="bahdanau")
-    parameter = native.decoder.get_parameter(path)
+    parameter = native.reference.get_parameter(path)
     parameter.data = parameter.data.double()
     with pytest.raises(ValueError, match=rf"^{name}: expected .* of float32 on cpu, got"):
         native.start(memory())

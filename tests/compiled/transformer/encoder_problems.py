@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from regard.compiled.freeze import freeze
+from regard.compiled.transformer.encoder import NativeTransformerEncoder
 from regard.data.batch import Tokens
-from regard.models.transformer import NativeTransformerEncoder
-from regard.numerics.linear import freeze
 from tests import configs
 from tests.compiled.native_steps import VOCABULARY, close, random_model
 from tests.compiled.transformer import problems

@@ -7,9 +7,9 @@ from operator import attrgetter
 import torch
 from torch import nn
 
+from regard.compiled.freeze import freeze
+from regard.compiled.transformer.decoder import NativeTransformerDecoder
 from regard.models.contracts import Memory
-from regard.models.transformer import NativeTransformerDecoder
-from regard.numerics.linear import freeze
 from tests import configs
 from tests.compiled import native_steps
 from tests.compiled.native_steps import BATCH, SOURCE, VOCABULARY, masked_keys, random_model

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from regard import kernels
+from regard.compiled.freeze import freeze
+from regard.compiled.transformer.encoder import NativeTransformerEncoder
 from regard.data.batch import Numbers, Tokens
 from regard.errors import UserError
 from regard.layers.embedder import Embedder
-from regard.models.transformer import NativeTransformerEncoder
-from regard.numerics.linear import freeze
 from tests import configs
 from tests.compiled.native_steps import VOCABULARY, close
 from tests.compiled.transformer.encoder_problems import (
@@ -144,7 +144,7 @@ def test_int8_weights():
     model = model_of()
     native = freeze(model, torch.int8).encoder
     assert isinstance(native, NativeTransformerEncoder)
-    result, expected = native(SOURCE), native.encoder(SOURCE)
+    result, expected = native(SOURCE), native.reference(SOURCE)
     close(result.layers[-1][SOURCE.mask], expected.layers[-1][SOURCE.mask], 0.1)
     assert not result.layers[-1][~SOURCE.mask].any()
 

@@ -10,13 +10,14 @@ from torch import nn
 
 from regard import kernels
 from regard.attention import SlidingWindow
-from regard.compiled.transformer.suitable import encoder_has_kernels
+from regard.compiled.freeze import freeze
+from regard.compiled.transformer.encoder import NativeTransformerEncoder
+from regard.compiled.transformer.support import is_supported
 from regard.data.batch import pad
 from regard.layers.positions import Rotary
 from regard.models.ensemble import Ensemble
-from regard.models.transformer import NativeTransformerEncoder, TransformerEncoder
+from regard.models.transformer import TransformerEncoder
 from regard.models.transformer.encoder import EncoderLayer
-from regard.numerics.linear import freeze
 from tests.compiled.native_steps import close, copies_of
 from tests.compiled.transformer import problems
 from tests.compiled.transformer.encoder_problems import (
@@ -40,7 +41,7 @@ def test_a_frozen_model_is_copied_and_pickled():
     del frozen, model
     for duplicate in copies:
         assert duplicate.encoder._weights is None
-        assert type(duplicate.encoder.encoder) is TransformerEncoder
+        assert type(duplicate.encoder.reference) is TransformerEncoder
         with torch.no_grad():
             layers = duplicate.encoder(SOURCE).layers
         assert duplicate.encoder._weights is not None
@@ -54,7 +55,7 @@ def test_replaced_parameters_leave_no_dangling_address():
     reference, native = encoders(norm="pre")
     native(SOURCE)
     weights = native._weights
-    for module in native.encoder.modules():
+    for module in native.reference.modules():
         if isinstance(module, nn.LayerNorm):
             module.weight = nn.Parameter(module.weight.clone(), requires_grad=False)
             module.bias.data = module.bias.data.clone()
@@ -62,7 +63,7 @@ def test_replaced_parameters_leave_no_dangling_address():
     assert_equal(native(SOURCE), reference(SOURCE))
     assert native._weights not in (None, weights)
     assert len(filler) == 100
-    native.encoder.norm.weight.mul_(2)
+    native.reference.norm.weight.mul_(2)
     native.float()
     assert native._weights is None
     reference.norm.weight.mul_(2)
@@ -93,11 +94,11 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_encoders_with_other_parts_are_not_folded(name):
     encoder = model_of().encoder
-    assert encoder_has_kernels(encoder)
+    assert is_supported(encoder)
     CHANGES[name](encoder)
-    assert not encoder_has_kernels(encoder)
-    assert encoder.folded() is encoder
-    with pytest.raises(ValueError, match="encoder: a part has no kernel"):
+    assert not is_supported(encoder)
+    assert NativeTransformerEncoder.replacing(encoder) is encoder
+    with pytest.raises(ValueError, match="Encoder: a part has no kernel"):
         NativeTransformerEncoder(encoder)
 
 
@@ -107,8 +108,8 @@ def test_parts_without_a_kernel_use_the_reference():
     for name in ("norm", "last norm", "no layers", "window", "other temperature"):
         frozen = freeze(model_of())
         native = frozen.encoder
-        CHANGES[name](native.encoder)
-        result, expected = native(SOURCE), native.encoder(SOURCE)
+        CHANGES[name](native.reference)
+        result, expected = native(SOURCE), native.reference(SOURCE)
         assert_is_reference(result, expected)
         assert type(freeze(frozen).encoder) is TransformerEncoder
 
@@ -121,7 +122,7 @@ def test_a_frozen_encoder_that_is_not_folded_again_has_one_reference():
     frozen = freeze(model_of())
     frozen.encoder.register_forward_hook(lambda *_: None)
     again = freeze(frozen).encoder
-    assert type(again.encoder) is TransformerEncoder
+    assert type(again.reference) is TransformerEncoder
     assert_equal(again(SOURCE), reference(SOURCE))
 
 

@@ -8,8 +8,8 @@ from torch import nn
 from torch.autograd import forward_ad
 
 from regard import kernels
+from regard.compiled.freeze import freeze
 from regard.data.batch import Tokens
-from regard.numerics.linear import freeze
 from tests.compiled.native_steps import assert_equal_blocks, close
 from tests.compiled.transformer.encoder_problems import (
     SOURCE,
@@ -94,7 +94,7 @@ def test_in_training_the_reference_computes():
 def test_a_hook_on_a_frozen_encoder_is_called():
     _, native = encoders()
     calls = []
-    layer = native.encoder.layers[1].feed_forward
+    layer = native.reference.layers[1].feed_forward
     handle = layer.register_forward_hook(lambda *_: calls.append(True))
     assert native(SOURCE).layers[-1][~SOURCE.mask].any()
     assert calls
@@ -107,7 +107,7 @@ def test_an_encoder_in_training_uses_the_reference():
     """Also if the frozen encoder around it is not in training."""
     native = freeze(model_of(dropout=0.5)).encoder
     native(SOURCE)
-    native.encoder.train()
+    native.reference.train()
     results = [native(SOURCE).layers[-1] for _ in range(2)]
     assert not torch.equal(*results)
     assert results[0][~SOURCE.mask].any()
@@ -118,6 +118,6 @@ def test_dropout_in_training_uses_the_reference():
     """Dropout alone: samples of a model's uncertainty."""
     native = freeze(model_of(dropout=0.5)).encoder
     native(SOURCE)
-    native.encoder.layers[1].self_residual.dropout.train()
+    native.reference.layers[1].self_residual.dropout.train()
     results = [native(SOURCE).layers[-1] for _ in range(2)]
     assert not torch.equal(*results)

@@ -10,12 +10,13 @@ from torch import nn
 
 from regard import kernels
 from regard.building import build_translation
+from regard.compiled.freeze import freeze
+from regard.compiled.transformer.decoder import NativeTransformerDecoder
 from regard.compiled.transformer.state import NativeState
-from regard.compiled.transformer.suitable import has_kernels
+from regard.compiled.transformer.support import is_supported
 from regard.data.batch import START
-from regard.models.transformer import NativeTransformerDecoder, TransformerDecoder
+from regard.models.transformer import TransformerDecoder
 from regard.models.transformer.decoder import DecoderLayer
-from regard.numerics.linear import freeze
 from tests import configs
 from tests.compiled.native_steps import (
     BATCH,
@@ -51,7 +52,7 @@ def test_a_frozen_model_is_copied_and_pickled():
     del frozen, model
     for duplicate in copies:
         assert duplicate.decoder._weights is None
-        assert type(duplicate.decoder.decoder) is TransformerDecoder
+        assert type(duplicate.decoder.reference) is TransformerDecoder
         with torch.no_grad():
             features, state = features_of(duplicate.decoder, memory())
         assert isinstance(state, NativeState)
@@ -65,7 +66,7 @@ def test_replaced_parameters_leave_no_dangling_address():
     reference, native = decoders(norm="pre")
     state = native.start(memory())
     weights = native._weights
-    for module in native.decoder.modules():
+    for module in native.reference.modules():
         if isinstance(module, nn.LayerNorm):
             module.weight = nn.Parameter(module.weight.clone(), requires_grad=False)
             module.bias.data = module.bias.data.clone()
@@ -75,7 +76,7 @@ def test_replaced_parameters_leave_no_dangling_address():
     expected, _ = reference.step(torch.full((BATCH, 1), START), reference.start(memory()))
     close(output.features, expected.features)
     assert len(filler) == 100
-    native.decoder.norm.weight.mul_(2)
+    native.reference.norm.weight.mul_(2)
     native.float()
     assert native._weights is None
     output, _ = native.step(torch.full((BATCH, 1), START), native.start(memory()))
@@ -111,18 +112,18 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_decoders_with_other_parts_are_not_folded(name):
     decoder = model_of().decoder
-    assert has_kernels(decoder)
+    assert is_supported(decoder)
     CHANGES[name](decoder)
-    assert not has_kernels(decoder)
-    assert decoder.folded() is decoder
-    with pytest.raises(ValueError, match="decoder: a part has no kernel"):
+    assert not is_supported(decoder)
+    assert NativeTransformerDecoder.replacing(decoder) is decoder
+    with pytest.raises(ValueError, match="Decoder: a part has no kernel"):
         NativeTransformerDecoder(decoder)
 
 
 @pytest.mark.parametrize("values", OTHER_MODELS.values(), ids=OTHER_MODELS)
 def test_other_models_are_not_folded(values):
     model = model_of(**values)
-    assert not has_kernels(model.decoder)
+    assert not is_supported(model.decoder)
     assert type(freeze(model).decoder) is TransformerDecoder
 
 
@@ -147,8 +148,8 @@ def test_parts_without_a_kernel_use_the_reference():
     for name in ("norm", "last norm", "torch's linear", "temperature of cross-attention"):
         frozen = freeze(model_of())
         native = frozen.decoder
-        CHANGES[name](native.decoder)
-        assert_reference_steps(native.decoder, native, memory())
+        CHANGES[name](native.reference)
+        assert_reference_steps(native.reference, native, memory())
         assert type(freeze(frozen).decoder) is TransformerDecoder
 
 

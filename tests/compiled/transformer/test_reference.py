@@ -11,12 +11,12 @@ from torch import nn
 from torch.autograd import forward_ad
 
 from regard import kernels
+from regard.compiled.freeze import freeze
+from regard.compiled.transformer.decoder import NativeTransformerDecoder
 from regard.compiled.transformer.state import NativeState
 from regard.data.batch import START
 from regard.models.contracts import Memory
-from regard.models.transformer import NativeTransformerDecoder
 from regard.models.transformer.decoder import TransformerState
-from regard.numerics.linear import freeze
 from tests.compiled.native_steps import (
     BATCH,
     assert_dropout_in_training,
@@ -172,7 +172,7 @@ def test_in_training_steps_are_those_of_the_reference():
 def test_a_hook_on_a_frozen_decoder_is_called():
     reference, native = decoders()
     native.start(memory())
-    handle = native.decoder.layers[1].feed_forward.register_forward_hook(
+    handle = native.reference.layers[1].feed_forward.register_forward_hook(
         lambda module, inputs, output: replace(output, states=0 * output.states)
     )
     reference.layers[1].feed_forward.outer.weight.zero_()
@@ -199,7 +199,7 @@ def test_a_hook_on_the_projection_is_called():
 def test_a_hook_after_the_start_is_called_from_the_next_start_on():
     """`start` reads the hooks."""
     _, native = decoders()
-    assert_hook_from_the_next_start(native, memory(), native.decoder.layers[1].feed_forward)
+    assert_hook_from_the_next_start(native, memory(), native.reference.layers[1].feed_forward)
 
 
 @torch.no_grad()

@@ -7,11 +7,11 @@ import torch
 
 from regard import kernels
 from regard.building import build_translation
+from regard.compiled.freeze import freeze
+from regard.compiled.transformer.decoder import NativeTransformerDecoder
 from regard.compiled.transformer.state import NativeState
 from regard.data.batch import PAD, START, pad
 from regard.models.ensemble import Ensemble
-from regard.models.transformer import NativeTransformerDecoder
-from regard.numerics.linear import freeze
 from regard.search import BeamSettings, Limits, beam, greedy
 from tests import configs
 from tests.compiled.native_steps import VOCABULARY

@@ -9,11 +9,11 @@ import torch
 
 from regard import kernels
 from regard.attention.kv_cache import MIN_CAPACITY
+from regard.compiled.freeze import freeze
 from regard.compiled.transformer.state import NativeState
 from regard.data.batch import START
 from regard.errors import UserError
 from regard.models.contracts import Memory
-from regard.numerics.linear import freeze
 from tests import configs
 from tests.compiled.native_steps import (
     BATCH,

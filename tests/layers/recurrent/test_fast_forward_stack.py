@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from regard.compiled.freeze import freeze
 from regard.layers.recurrent.fast_forward_stack import FORWARD_SCALE, FastForwardStack
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.numerics.linear import freeze
 from tests.layers.recurrent.test_residual_stack import LENGTHS, MASK, computed, every_kind, state
 from tests.oracles import recurrent as oracle
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from regard import kernels
+from regard.compiled.freeze import freeze
 from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.numerics.linear import freeze
 from tests.oracles import recurrent as oracle
 
 KINDS = ("elman", "gru", "lstm")

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from regard import kernels
+from regard.compiled.freeze import freeze
 from regard.layers.recurrent import scan
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.numerics.linear import freeze
 
 KINDS = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 

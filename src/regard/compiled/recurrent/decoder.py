@@ -21,7 +21,7 @@ from regard.attention.hidden import without_hidden
 from regard.attention.masks import none_if_full, padding
 from regard.compiled.native import NativeDecoder, attention_block, check_tokens
 from regard.compiled.recurrent.state import NativeState, keys_of
-from regard.compiled.recurrent.suitable import feeding_of, has_kernels
+from regard.compiled.recurrent.support import feeding_of, is_supported
 from regard.compiled.recurrent.weights import Weights
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
@@ -58,10 +58,10 @@ class _Step(ctypes.Structure):
 class NativeRecurrentDecoder(NativeDecoder[BahdanauDecoder | LuongDecoder, Weights]):
     """Frozen decoder with Bahdanau's or Luong's wiring whose steps are computed in C++."""
 
-    folded = NativeDecoder.folded
+    is_supported = staticmethod(is_supported)
 
     def start(self, memories: tuple[Memory, ...]) -> NativeState | RecurrentState:
-        plain = self.decoder.start(memories)
+        plain = self.reference.start(memories)
         weights = self._checked_weights(plain.hidden)
         if weights is None:
             return plain
@@ -100,7 +100,7 @@ class NativeRecurrentDecoder(NativeDecoder[BahdanauDecoder | LuongDecoder, Weigh
             if weights is not None:
                 return self._step(weights, tokens, state, need_weights)
             state = state.plain()
-        return self.decoder.step(tokens, state, need_weights=need_weights)
+        return self.reference.step(tokens, state, need_weights=need_weights)
 
     def _step(
         self,
@@ -110,7 +110,7 @@ class NativeRecurrentDecoder(NativeDecoder[BahdanauDecoder | LuongDecoder, Weigh
         need_weights: bool,
     ) -> tuple[DecoderOutput, NativeState]:
         self._check(state, weights)
-        parts, keys, values = self.decoder.parts, state.keys, state.memory.values
+        parts, keys, values = self.reference.parts, state.keys, state.memory.values
         (num_layers, last_rows, size), (stored, source, key_size) = state.hidden.shape, keys.shape
         batch, num_hypotheses = state.parents.shape
         check_tokens(tokens, batch, num_hypotheses)
@@ -147,7 +147,7 @@ class NativeRecurrentDecoder(NativeDecoder[BahdanauDecoder | LuongDecoder, Weigh
             state,
             hidden=hidden,
             cell=cell,
-            fed=feeding_of(self.decoder)(context, features.flatten(0, 1)),
+            fed=feeding_of(self.reference)(context, features.flatten(0, 1)),
             parents=torch.arange(num_rows, device="cpu").view(batch, num_hypotheses),
         )
         return DecoderOutput(features, self._blocks(*attention)), state
@@ -156,22 +156,22 @@ class NativeRecurrentDecoder(NativeDecoder[BahdanauDecoder | LuongDecoder, Weigh
         """Return weights and scores as a block. The kernel does not scale additive scores."""
         if weights is None or scores is None:
             return ()
-        cross = cast(CrossAttention, self.decoder.attention)
+        cross = cast(CrossAttention, self.reference.attention)
         attention, temperature = cast(Attention, cross.attention), 1.0
         if attention.additive is None:
             temperature = cast(Softmax, attention.normaliser).temperature
         return (attention_block(cross.kind, weights, scores, temperature),)
 
     def _check(self, state: NativeState, weights: Weights) -> None:
-        stack, feeding = cast(RecurrentStack, self.decoder.parts.stack), feeding_of(self.decoder)
+        stack, feeding = (
+            cast(RecurrentStack, self.reference.parts.stack),
+            feeding_of(self.reference),
+        )
         sizes = weights.key_size, state.memory.values.size(-1), feeding.size
         state.check(stack.num_layers, stack.hidden_size, sizes)
 
-    def _has_kernels(self) -> bool:
-        return has_kernels(self.decoder)
-
     def _structures(self) -> Weights:
-        return Weights.of(self.decoder)
+        return Weights.of(self.reference)
 
 
 def _with_whole_mask(memory: PreparedMemory) -> PreparedMemory:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from regard.attention import AdditiveKeys
+from regard.compiled.native import check_state
 from regard.models.memory import PreparedMemory
 from regard.models.recurrent.attention import CrossAttentionState
 from regard.models.recurrent.parts import RecurrentState
-from regard.numerics.panels import check_array
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -47,25 +47,18 @@ class NativeState:
         (stored, source, _), rows = keys.shape, self.hidden.size(1)
         states = (num_layers, rows, size)
         key_size, value_size, fed_size = sizes
-        arrays = [
+        power_size = 0 if powers is None else (2 if powers.size(-1) != key_size else 1) * key_size
+        check_state(
             ("keys", keys, (stored, source, key_size), torch.float32),
             ("values", values, (stored, source, value_size), torch.float32),
             ("hidden", self.hidden, states, torch.float32),
             ("fed", self.fed, (rows, fed_size), torch.float32),
             ("entries", self.entries, (len(self.parents),), torch.int64),
             ("parents", self.parents, tuple(self.parents.shape), torch.int64),
-        ]
-        if self.cell is not None:
-            arrays.append(("cell", self.cell, states, torch.float32))
-        if self.mask is not None:
-            arrays.append(("mask", self.mask, (stored, source), torch.bool))
-        if powers is not None:
-            factor = 2 if powers.size(-1) != key_size else 1
-            arrays.append(("powers", powers, (stored, source, factor * key_size), torch.float32))
-        for name, array, shape, dtype in arrays:
-            check_array(f"{name} of the state", array, shape, dtype)
-            if not array.is_contiguous():
-                raise ValueError(f"{name} of the state: expected a contiguous array")
+            ("cell", self.cell, states, torch.float32),
+            ("mask", self.mask, (stored, source), torch.bool),
+            ("powers", powers, (stored, source, power_size), torch.float32),
+        )
 
     @property
     def keys(self) -> Float[Tensor, "stored source key"]:

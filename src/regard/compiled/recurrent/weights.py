@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from torch import nn
 
 from regard import kernels
 from regard.attention import Attention
 from regard.attention.dot.choose import dot_scale
-from regard.compiled.native import ReferencedArrays, packed_layer
-from regard.compiled.recurrent.suitable import FEEDINGS, OUTPUTS, feeding_of
+from regard.compiled.native import DecoderStructures, ReferencedArrays, packed_layer
+from regard.compiled.recurrent.support import FEEDINGS, OUTPUTS, feeding_of
 from regard.layers.recurrent.layers import step_weights
 from regard.layers.recurrent.native_cells import KINDS
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.recurrent.attention import CrossAttention
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
 from regard.models.recurrent.queries import StateQuery
-from regard.numerics.panels import PackedLayer, PanelsStructure
+from regard.numerics.panels import PanelsStructure
 from regard.shapes import Float, Tensor
 
 
@@ -32,25 +32,19 @@ class _Layer(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Weights:
-    """Weights of all layers in panels, for one instruction set. The structures refer to
-    `arrays`."""
+class Weights(DecoderStructures):
+    """Weights of a decoder in panels."""
 
-    layers: Any
     query: PanelsStructure
     """Projection of queries of an additive score."""
     combined: PanelsStructure
     """Projection of the output layer, if it has one."""
     vector: Float[Tensor, "key"] | None
     embeddings: Float[Tensor, "word embedding"]
-    output: PackedLayer
-    """Projection to logits."""
     settings: tuple[int, ...]
     """Fields of a step from `kind` to `is_additive`."""
     key_size: int
     scale: float
-    lanes: int
-    arrays: ReferencedArrays
 
     @classmethod
     def of(cls, decoder: BahdanauDecoder | LuongDecoder) -> Weights:
@@ -84,14 +78,13 @@ class Weights:
         words = parts.embedding.num_embeddings, parts.embedding.embedding_dim
         return cls(
             layers,
+            arrays,
+            packed_layer(parts.projection),
             query,
             combined,
             vector,
             arrays.array("embeddings", parts.embedding.weight, words),
-            packed_layer(parts.projection),
             settings,
             key_size,
             cast(float, scale),
-            kernels.lanes(),
-            arrays,
         )

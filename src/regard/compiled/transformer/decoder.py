@@ -23,7 +23,7 @@ from regard.attention.masks import none_if_full
 from regard.attention.multihead import Heads
 from regard.compiled.native import NativeDecoder, attention_block, check_tokens
 from regard.compiled.transformer.state import NativeState
-from regard.compiled.transformer.suitable import has_kernels
+from regard.compiled.transformer.support import is_supported
 from regard.compiled.transformer.weights import DecoderWeights, Norm
 from regard.fast_path import is_exactly
 from regard.layers.feed_forward import FeedForward
@@ -59,20 +59,20 @@ class _Step(ctypes.Structure):
 class NativeTransformerDecoder(NativeDecoder[TransformerDecoder, DecoderWeights]):
     """Frozen decoder of a Transformer whose steps are computed in C++."""
 
-    folded = NativeDecoder.folded
+    is_supported = staticmethod(is_supported)
 
     def start(self, memories: tuple[Memory, ...]) -> NativeState | TransformerState:
         memory = single_memory(memories)
         keys, mask = memory.keys, memory.mask
         weights = self._checked_weights(keys) if keys is memory.values else None
         if weights is None:
-            return self.decoder.start(memories)
+            return self.reference.start(memories)
         check_array("keys", keys, (*keys.shape[:2], weights.memory.inner))
         batch, source = keys.shape[:2]
         check_array("mask", mask, (batch, source), torch.bool)
-        layers = len(self.decoder.layers)
+        layers = len(self.reference.layers)
         projected = weights.memory.product(keys, weights.memory_bias)
-        size = self.decoder.projection.in_features
+        size = self.reference.projection.in_features
         rows = projected.view(batch, source, layers, 2, size).permute(2, 3, 0, 1, 4)
         return NativeState(
             rows.contiguous(),
@@ -89,7 +89,7 @@ class NativeTransformerDecoder(NativeDecoder[TransformerDecoder, DecoderWeights]
         *,
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, NativeState | TransformerState]:
-        decoder = self.decoder
+        decoder = self.reference
         if isinstance(state, NativeState):
             # scores of positions outside a span are not computed
             has_kernel = not need_weights or type(decoder.span) is FullSpan
@@ -106,7 +106,7 @@ class NativeTransformerDecoder(NativeDecoder[TransformerDecoder, DecoderWeights]
         state: NativeState,
         need_weights: bool,
     ) -> tuple[DecoderOutput, NativeState]:
-        decoder, size = self.decoder, self.decoder.projection.in_features
+        decoder, size = self.reference, self.reference.projection.in_features
         state.check(len(decoder.layers), size)
         batch, num_hypotheses, position = state.slots.shape
         check_tokens(tokens, batch, num_hypotheses)
@@ -156,15 +156,12 @@ class NativeTransformerDecoder(NativeDecoder[TransformerDecoder, DecoderWeights]
         self, tokens: Int[Tensor, "batch hypothesis"], positions: range
     ) -> Float[Tensor, "batch hypothesis size"]:
         """Return what the embedder returns, without calls of its modules."""
-        embedder = self.decoder.embedder
+        embedder = self.reference.embedder
         embeddings = torch.embedding(embedder.embedding.weight, tokens)
         return embedder.positions.add(embedder.scale * embeddings, positions)
 
-    def _has_kernels(self) -> bool:
-        return has_kernels(self.decoder)
-
     def _structures(self) -> DecoderWeights:
-        return DecoderWeights.of(self.decoder)
+        return DecoderWeights.of(self.reference)
 
 
 def _block(

@@ -16,7 +16,7 @@ import torch
 from regard import kernels
 from regard.attention.masks import none_if_full
 from regard.compiled.native import NativeModule
-from regard.compiled.transformer.suitable import encoder_has_kernels
+from regard.compiled.transformer.support import is_supported
 from regard.compiled.transformer.weights import EncoderWeights, Norm
 from regard.data.batch import Numbers, Tokens
 from regard.fast_path import is_exactly
@@ -52,22 +52,11 @@ class NativeTransformerEncoder(NativeModule[TransformerEncoder, EncoderWeights])
     The states are those of the encoder itself if attention weights are requested, with gradients,
     autocast or hooks, in training, and for other types and devices."""
 
-    def __init__(self, encoder: TransformerEncoder) -> None:
-        """ValueError for an encoder with a part that has no kernel."""
-        super().__init__()
-        self.encoder = encoder
-        if not self._has_kernels():
-            raise ValueError("encoder: a part has no kernel; use the encoder itself")
-
-    folded = NativeModule.folded
-
-    @property
-    def reference(self) -> TransformerEncoder:
-        return self.encoder
+    is_supported = staticmethod(is_supported)
 
     def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
         """Return the embeddings and the states of every layer, the last after the norm."""
-        encoder = self.encoder
+        encoder = self.reference
         plain = (weight for weight in encoder.parameters() if not is_packed(weight))
         like, weights = next(plain, None), None
         is_native = not need_weights or any(map(has_integers, encoder.parameters()))
@@ -88,7 +77,7 @@ class NativeTransformerEncoder(NativeModule[TransformerEncoder, EncoderWeights])
         mask: Bool[Tensor, "batch source"],
     ) -> Float[Tensor, "layer batch source size"]:
         """Return the states of every layer, the last after the norm."""
-        encoder, layer = self.encoder, self.encoder.layers[0]
+        encoder, layer = self.reference, self.reference.layers[0]
         size, num_heads = layer.self_attention.projection.in_features, weights.num_heads
         batch, source = embedded.shape[:2]
         check_array("embeddings", embedded, (batch, source, size))
@@ -114,8 +103,5 @@ class NativeTransformerEncoder(NativeModule[TransformerEncoder, EncoderWeights])
         kernels.call("encode", problem)
         return states
 
-    def _has_kernels(self) -> bool:
-        return encoder_has_kernels(self.encoder)
-
     def _structures(self) -> EncoderWeights:
-        return EncoderWeights.of(self.encoder)
+        return EncoderWeights.of(self.reference)

@@ -9,8 +9,8 @@ import torch
 from regard.attention import KVCache, PreparedHeads
 from regard.attention.kv_cache import CachedVectors
 from regard.attention.masks import padding
+from regard.compiled.native import check_state
 from regard.models.transformer.decoder import TransformerState
-from regard.numerics.panels import check_array
 from regard.shapes import Bool, Float, Int, Tensor
 
 
@@ -56,18 +56,13 @@ class NativeState:
         if not self.slots.dim() == 3 or not self.memory.dim() == rows.dim() == 5:
             raise ValueError("state: expected one that start or step of this decoder returned")
         stored, source, capacity = *self.memory.shape[2:4], rows.size(3)
-        arrays = [
+        check_state(
             ("memory", self.memory, (num_layers, 2, stored, source, size), torch.float32),
             ("cache", rows, (num_layers, 2, stored, capacity, size), torch.float32),
-            ("entries", self.entries, (len(self.slots),), torch.int64),
-            ("slots", self.slots, tuple(self.slots.shape), torch.int64),
-        ]
-        if self.mask is not None:
-            arrays.append(("mask", self.mask, (stored, source), torch.bool))
-        for name, array, shape, dtype in arrays:
-            check_array(f"{name} of the state", array, shape, dtype)
-            if name not in ("entries", "slots") and not array.is_contiguous():
-                raise ValueError(f"{name} of the state: expected a contiguous array")
+            ("entries", self.entries.contiguous(), (len(self.slots),), torch.int64),
+            ("slots", self.slots.contiguous(), tuple(self.slots.shape), torch.int64),
+            ("mask", self.mask, (stored, source), torch.bool),
+        )
         if not 0 <= length <= capacity:
             raise ValueError(f"length of the state: expected 0 to {capacity} slots, got {length}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import nn
@@ -13,12 +13,12 @@ from torch import nn
 from regard import kernels
 from regard.attention.dot.choose import dot_scale
 from regard.attention.multihead import Heads
-from regard.compiled.native import ReferencedArrays, packed_layer
+from regard.compiled.native import DecoderStructures, ReferencedArrays, Structures, packed_layer
 from regard.layers.feed_forward import FeedForward
 from regard.models.transformer.decoder import TransformerDecoder
 from regard.models.transformer.encoder import TransformerEncoder
 from regard.numerics.linear import stacked_panels
-from regard.numerics.panels import PackedLayer, PackedMatrix, PanelsStructure
+from regard.numerics.panels import PackedMatrix, PanelsStructure
 from regard.shapes import Float, Tensor
 
 
@@ -55,17 +55,13 @@ class _DecoderLayer(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class EncoderWeights:
-    """Weights of all layers of an encoder in panels, for one instruction set. `layers` and `last`
-    refer to `arrays`."""
+class EncoderWeights(Structures):
+    """Weights of an encoder in panels."""
 
-    layers: Any
     last: Norm
     num_heads: int
     inner: int
     scale: float
-    lanes: int
-    arrays: ReferencedArrays
 
     @classmethod
     def of(cls, encoder: TransformerEncoder) -> EncoderWeights:
@@ -85,26 +81,20 @@ class EncoderWeights:
         )
         heads = layers[0].self_attention.heads
         inner = cast(FeedForward, layers[0].feed_forward).inner.out_features
-        last, lanes = _norm(arrays, encoder.norm), kernels.lanes()
-        return cls(structures, last, heads.num_heads, inner, _scale(heads), lanes, arrays)
+        last = _norm(arrays, encoder.norm)
+        return cls(structures, arrays, last, heads.num_heads, inner, _scale(heads))
 
 
 @dataclass(frozen=True)
-class DecoderWeights:
-    """Weights of all layers of a decoder in panels, for one instruction set. `layers` and `last`
-    refer to `arrays`."""
+class DecoderWeights(DecoderStructures):
+    """Weights of a decoder in panels."""
 
-    layers: Any
     last: Norm
     memory: PackedMatrix
     """Projections to keys and values of the source, of all layers."""
     memory_bias: Float[Tensor, "_"]
-    output: PackedLayer
-    """Projection to logits."""
     inner: int
     scales: tuple[float, float]
-    lanes: int
-    arrays: ReferencedArrays
 
     @classmethod
     def of(cls, decoder: TransformerDecoder) -> DecoderWeights:
@@ -131,9 +121,9 @@ class DecoderWeights:
         memory_bias = torch.cat([_bias(part) for part in projections])
         heads = layers[0].self_attention.heads, layers[0].cross_attention.heads
         inner = cast(FeedForward, layers[0].feed_forward).inner.out_features
-        last, lanes = _norm(arrays, decoder.norm), kernels.lanes()
-        scales, output = (_scale(heads[0]), _scale(heads[1])), packed_layer(decoder.projection)
-        return cls(structures, last, memory, memory_bias, output, inner, scales, lanes, arrays)
+        last, output = _norm(arrays, decoder.norm), packed_layer(decoder.projection)
+        scales = _scale(heads[0]), _scale(heads[1])
+        return cls(structures, arrays, output, last, memory, memory_bias, inner, scales)
 
 
 def _norm(arrays: ReferencedArrays, norm: nn.Module) -> Norm:

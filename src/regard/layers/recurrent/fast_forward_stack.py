@@ -19,7 +19,7 @@ divided by s, so signals have the same size, and a step of Adam changes the prod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import nn
@@ -243,13 +243,6 @@ class FastForwardStack(nn.Module):
             for column in self.columns
             for layer in column.children()
         )
-
-    def packable_weights(self) -> Iterator[tuple[nn.Module, str]]:
-        """Iterate over modules and names of weights that may be packed, as only `scan` reads
-        them."""
-        for column in self.columns:
-            for layer in column.children():
-                yield from single.packable_weights(layer)
 
 
 def _gates(

@@ -11,7 +11,7 @@ kernels and from packed weights, and one by PyTorch. Stacks choose by `is_exact`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -53,13 +53,6 @@ def has_kernel(layer: nn.Module, inputs: Tensor) -> bool:
     """Whether `scan` computes an exact layer: the kernels run, or the weights are packed, unless
     `scan` has no rules for a transform of `torch.func`."""
     return kernels.suit(inputs) or (is_packed(step_weights(layer)[0]) and not needs_formula())
-
-
-def packable_weights(layer: nn.Module) -> Iterator[tuple[nn.Module, str]]:
-    """Iterate over the module and the names of the weights of an exact layer."""
-    for name, _ in layer.named_parameters():
-        if name.startswith("weight"):
-            yield layer, name
 
 
 def step_weights(layer: nn.Module, *, backwards: bool = False) -> list[Tensor]:

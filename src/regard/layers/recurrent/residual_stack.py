@@ -18,7 +18,7 @@ The biases of the experts' outputs are negative at first, as those of the gates 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -224,10 +224,3 @@ class ResidualStack(nn.Module):
         """Whether every layer is exactly of the type that this class creates, without hooks, so
         that `scan` may replace it."""
         return all(single.is_exact(layer, self.kind) for layer in self.layers)
-
-    def packable_weights(self) -> Iterator[tuple[nn.Module, str]]:
-        """Iterate over modules and names of weights that may be packed, as only `scan` reads
-        them."""
-        if self.is_exact():
-            for layer in self.layers:
-                yield from single.packable_weights(layer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -264,14 +263,6 @@ class RecurrentStack(nn.Module):
         """Whether every layer is exactly of the type that this class creates, without hooks, so
         that `scan` may replace it."""
         return all(single.is_exact(layer, self.kind) for layer in self.layers)
-
-    def packable_weights(self) -> Iterator[tuple[nn.Module, str]]:
-        """Iterate over modules and names of weights that may be packed, as only `scan` reads
-        them."""
-        if not self.is_exact():
-            return
-        for layer in self.layers:
-            yield from single.packable_weights(layer)
 
 
 def concatenated(

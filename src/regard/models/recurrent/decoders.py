@@ -22,7 +22,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import nn
 
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import DecoderOutput, Memory
@@ -71,11 +70,6 @@ class BahdanauDecoder(AttendingDecoder):
         if lowest is not None:
             return unroll_lowest(self.parts, lowest, inputs, state, need_weights=need_weights)
         return unroll(self, inputs, state, need_weights=need_weights)
-
-    def folded(self) -> nn.Module:
-        """Return a decoder whose steps are computed in C++, or this one if a part of it has no
-        kernel."""
-        return _native(self)
 
     @property
     def is_fused(self) -> bool:
@@ -157,11 +151,6 @@ class LuongDecoder(AttendingDecoder):
             self.parts.decoder_output(features, layers, output.attention, need_weights=need_weights)
         )
 
-    def folded(self) -> nn.Module:
-        """Return a decoder whose steps are computed in C++, or this one if a part of it has no
-        kernel."""
-        return _native(self)
-
     @property
     def is_fused(self) -> bool:
         """Whether one operator computes all steps of a target."""
@@ -230,13 +219,6 @@ class PlainDecoder(ProjectingDecoder):
         state, layers = self.parts.advance(embedded, state, mask=mask)
         features = self.parts.features(layers.top, layers.top[..., :0], embedded)
         return self.parts.decoder_output(features, layers, need_weights=need_weights), state
-
-
-def _native(decoder: BahdanauDecoder | LuongDecoder) -> nn.Module:
-    from regard.compiled.recurrent.decoder import NativeRecurrentDecoder
-    from regard.compiled.recurrent.suitable import has_kernels
-
-    return NativeRecurrentDecoder(decoder) if has_kernels(decoder) else decoder
 
 
 RecurrentDecoder = BahdanauDecoder | LuongDecoder | GNMTDecoder | PlainDecoder

@@ -228,14 +228,6 @@ class TransformerDecoder(nn.Module):
             measures_of_load("decoder_load", routings),
         )
 
-    def folded(self) -> nn.Module:
-        """Return a decoder whose steps are computed in C++, or this one if a part of it has no
-        kernel."""
-        from regard.compiled.transformer.decoder import NativeTransformerDecoder
-        from regard.compiled.transformer.suitable import has_kernels
-
-        return NativeTransformerDecoder(self) if has_kernels(self) else self
-
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:

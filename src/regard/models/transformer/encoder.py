@@ -134,13 +134,6 @@ class TransformerEncoder(nn.Module):
             measures=measures_of_load("encoder_load", routings),
         )
 
-    def folded(self) -> nn.Module:
-        """Return an encoder that is computed in C++, or this one if a part of it has no kernel."""
-        from regard.compiled.transformer.encoder import NativeTransformerEncoder
-        from regard.compiled.transformer.suitable import encoder_has_kernels
-
-        return NativeTransformerEncoder(self) if encoder_has_kernels(self) else self
-
 
 def blocks_of_layers(
     kind: AttentionKind, layers: list[MultiHeadOutput]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Iterator
+from typing import Any, cast
 
 from torch import nn
 
@@ -12,13 +13,12 @@ from regard.attention.scores import ADDITIVE_SCORES
 from regard.fast_path import are_unchanged, is_exactly
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.models.recurrent.attention import CrossAttention, DecoderAttention
+from regard.models.recurrent.attention import CrossAttention
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
 from regard.models.recurrent.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
 from regard.models.recurrent.output import (
     DeepOutput,
     LinearOutput,
-    Output,
     StateOutput,
     SummedOutput,
     TanhOutput,
@@ -33,14 +33,13 @@ OUTPUTS = (StateOutput, LinearOutput, TanhOutput, DeepOutput, SummedOutput)
 """Output layers in the order of `Output` of regard/kernels/models/recurrent_step.hpp."""
 
 
-def has_kernels(decoder: BahdanauDecoder | LuongDecoder) -> bool:
+def is_supported(decoder: BahdanauDecoder | LuongDecoder) -> bool:
     """Whether the kernels compute what every part of a decoder computes."""
     return (
         is_exactly(decoder, BahdanauDecoder, LuongDecoder)
         and are_unchanged(decoder)
-        and type(feeding_of(decoder)) in FEEDINGS
-        and _have_kernels(decoder.parts)
-        and _has_kernel(decoder.attention, cast(RecurrentStack, decoder.parts.stack).num_layers)
+        and all(type(part) in types for part, types in _parts(decoder))
+        and _has_supported_sizes(decoder.parts.embedding, decoder.parts.stack, decoder.attention)
     )
 
 
@@ -49,38 +48,35 @@ def feeding_of(decoder: BahdanauDecoder | LuongDecoder) -> Feeding:
     return decoder.feeding if isinstance(decoder, LuongDecoder) else NoFeeding()
 
 
-def _have_kernels(parts: DecoderParts) -> bool:
-    stack, embedding = parts.stack, parts.embedding
+def _parts(decoder: BahdanauDecoder | LuongDecoder) -> Iterator[tuple[object, tuple[type, ...]]]:
+    """Iterate over the parts of a decoder, with the classes that the kernels compute."""
+    parts, cross = decoder.parts, decoder.attention
+    yield feeding_of(decoder), FEEDINGS
+    yield parts, (DecoderParts,)
+    yield parts.embedding, (nn.Embedding,)
+    yield parts.dropout, (Dropout,)
+    yield parts.stack, (RecurrentStack,)
+    yield cast(RecurrentStack, parts.stack).dropout, (Dropout,)
+    yield parts.output, OUTPUTS
+    if not isinstance(parts.output, StateOutput | LinearOutput):
+        yield getattr(parts.output, "projection", None), (Linear,)
+    yield parts.projection, (Linear,)
+    yield cross, (CrossAttention,)
+    yield getattr(cross, "query", None), (StateQuery,)
+    attention: Any = getattr(cross, "attention", None)
+    yield attention, (Attention,)
+    yield attention.score, (*DOT_SCORES, *ADDITIVE_SCORES)
+    yield attention.normaliser, (Softmax,)
+    yield attention.dropout, (nn.Dropout,)
+
+
+def _has_supported_sizes(embedding: nn.Embedding, stack: Any, cross: Any) -> bool:
+    """Whether the embedding returns its rows unchanged, the layers have one size and no further
+    inputs, and the query is the state of one of them."""
     return (
-        type(parts) is DecoderParts
-        and type(embedding) is nn.Embedding
-        and embedding.max_norm is None
-        and type(parts.dropout) is Dropout
-        and type(parts.projection) is Linear
-        and type(stack) is RecurrentStack
-        and type(stack.dropout) is Dropout
+        embedding.max_norm is None
         and stack.is_exact()
         and stack.size == stack.hidden_size
         and not stack.beside_size
-        and _is_output(parts.output)
-    )
-
-
-def _is_output(output: Output) -> bool:
-    if type(output) in (StateOutput, LinearOutput):
-        return True
-    return type(output) in OUTPUTS and type(getattr(output, "projection", None)) is Linear
-
-
-def _has_kernel(cross: DecoderAttention, num_layers: int) -> bool:
-    """Whether attention is global, with softmax, to one memory, queried by a layer's state."""
-    if type(cross) is not CrossAttention or type(cross.attention) is not Attention:
-        return False
-    attention, query = cross.attention, cross.query
-    return (
-        type(query) is StateQuery
-        and -num_layers <= query.layer < num_layers
-        and type(attention.score) in (*DOT_SCORES, *ADDITIVE_SCORES)
-        and type(attention.normaliser) is Softmax
-        and type(attention.dropout) is nn.Dropout
+        and -stack.num_layers <= cross.query.layer < stack.num_layers
     )

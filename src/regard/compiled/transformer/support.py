@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from types import NoneType
+from typing import Any, cast
 
 from torch import nn
 
@@ -21,40 +22,18 @@ from regard.models.transformer.encoder import EncoderLayer, TransformerEncoder
 from regard.numerics.linear import Linear
 
 
-def encoder_has_kernels(encoder: TransformerEncoder) -> bool:
-    """Whether the kernels compute what every part of an encoder computes."""
-    return (
-        is_exactly(encoder, TransformerEncoder)
-        and type(encoder.span) is FullSpan
-        and _have_kernels(encoder, list(encoder.layers))
-    )
-
-
-def has_kernels(decoder: TransformerDecoder) -> bool:
-    """Whether the kernels compute what every part of a decoder computes."""
-    return (
-        is_exactly(decoder, TransformerDecoder)
-        and type(decoder.projection) is Linear
-        and _is_plain(decoder.embedder.embedding)
-        and _have_kernels(decoder, list(decoder.layers))
-    )
-
-
-def _have_kernels(
-    stack: TransformerEncoder | TransformerDecoder, layers: list[EncoderLayer] | list[DecoderLayer]
-) -> bool:
-    embedder = stack.embedder
+def is_supported(stack: TransformerEncoder | TransformerDecoder) -> bool:
+    """Whether the kernels compute what every part of an encoder or decoder computes."""
+    layers: list[Any] = list(stack.layers)
     return bool(
-        layers
+        is_exactly(stack, TransformerEncoder, TransformerDecoder)
+        and layers
         and are_unchanged(stack)
-        and type(embedder) is Embedder
-        and type(embedder.positions) in (Sinusoidal, Learned, Rotary)
-        and type(embedder.dropout) is Dropout
+        and all(type(part) in types for part, types in _parts(stack))
         and (type(stack.norm) is nn.Identity or _is_affine(stack.norm))
-        and all(type(part) in types for layer in layers for part, types in _parts(layer))
         and all(map(_is_uniform, layers))
         and len(set(map(_settings, layers))) == 1
-        and (type(embedder.positions) is not Rotary or _can_rotate(layers[0]))
+        and (type(stack.embedder.positions) is not Rotary or _can_rotate(layers[0]))
     )
 
 
@@ -64,8 +43,28 @@ def _can_rotate(layer: EncoderLayer | DecoderLayer) -> bool:
     return heads.output.in_features // heads.num_heads % 2 == 0
 
 
-def _parts(layer: EncoderLayer | DecoderLayer) -> Iterator[tuple[object, tuple[type, ...]]]:
-    """Parts of a layer, with the classes that the kernels compute."""
+def _parts(
+    stack: TransformerEncoder | TransformerDecoder,
+) -> Iterator[tuple[object, tuple[type, ...]]]:
+    """Iterate over the parts of an encoder or decoder, with the classes that the kernels
+    compute."""
+    yield stack.embedder, (Embedder,)
+    yield stack.embedder.positions, (Sinusoidal, Learned, Rotary)
+    yield stack.embedder.dropout, (Dropout,)
+    if isinstance(stack, TransformerDecoder):
+        embedding = stack.embedder.embedding
+        yield embedding, (nn.Embedding,)
+        yield embedding.max_norm, (NoneType,)
+        yield stack.projection, (Linear,)
+    else:
+        yield stack.span, (FullSpan,)
+    for layer in stack.layers:
+        yield from _parts_of_layer(layer)
+
+
+def _parts_of_layer(
+    layer: EncoderLayer | DecoderLayer,
+) -> Iterator[tuple[object, tuple[type, ...]]]:
     yield layer, (EncoderLayer, DecoderLayer)
     yield layer.self_attention, (MultiHeadSelfAttention,)
     if isinstance(layer, DecoderLayer):
@@ -127,11 +126,6 @@ def _is_uniform(layer: EncoderLayer | DecoderLayer) -> bool:
         and len({heads.num_heads for heads in _heads(layer)}) == 1
         and all(_is_affine(residual.norm) for residual in residuals)
     )
-
-
-def _is_plain(embedding: nn.Module) -> bool:
-    """Whether a module returns rows of its weight unchanged."""
-    return type(embedding) is nn.Embedding and embedding.max_norm is None
 
 
 def _is_affine(norm: nn.Module) -> bool:

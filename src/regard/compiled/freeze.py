@@ -1,0 +1,149 @@
+"""Frozen copies of models, for inference.
+
+A submodule whose class is in `REPLACEMENTS` is replaced, and weights that only products read are
+packed. Other modules compute what they computed before.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from regard import kernels
+from regard.compiled.native import NativeModule
+from regard.compiled.recurrent.decoder import NativeRecurrentDecoder
+from regard.compiled.transformer.decoder import NativeTransformerDecoder
+from regard.compiled.transformer.encoder import NativeTransformerEncoder
+from regard.fast_path import HOOKS, is_exactly
+from regard.layers.recurrent.fast_forward_stack import FastForwardStack
+from regard.layers.recurrent.residual_stack import ResidualStack
+from regard.layers.recurrent.stack import RecurrentStack
+from regard.layers.weight_norm import NormalisedLinear
+from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
+from regard.models.transformer.decoder import TransformerDecoder
+from regard.models.transformer.encoder import TransformerEncoder
+from regard.numerics.linear import Linear, PackedWeight, packed
+
+log = logging.getLogger(__name__)
+
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
+
+REPLACEMENTS: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
+    NormalisedLinear: NormalisedLinear.without_normalisation,
+    BahdanauDecoder: NativeRecurrentDecoder.replacing,
+    LuongDecoder: NativeRecurrentDecoder.replacing,
+    TransformerDecoder: NativeTransformerDecoder.replacing,
+    TransformerEncoder: NativeTransformerEncoder.replacing,
+    # modules of a model that is frozen again
+    NativeRecurrentDecoder: NativeRecurrentDecoder.renewed,
+    NativeTransformerDecoder: NativeTransformerDecoder.renewed,
+    NativeTransformerEncoder: NativeTransformerEncoder.renewed,
+}
+"""Functions that return a faster module for a module of this class, or the module itself."""
+
+STACKS = (RecurrentStack, ResidualStack, FastForwardStack)
+"""Stacks that compute their layers by products."""
+
+
+def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
+    """Return a copy of a model for inference in this type, faster on a CPU.
+
+    With int8, packed weights are int8 numbers, and products quantise their inputs; everything else
+    is computed in float32. An input that differs in its last digit can be rounded to the next
+    integer, so models whose numbers depend on the padding of a batch stay in float32. ValueError if
+    int8 was chosen without compiled kernels or on a GPU.
+
+    Submodules of the classes in `REPLACEMENTS` are replaced. The weights of `Linear` and of
+    recurrent stacks are packed. Packed weights support products only, without gradients. Weights of
+    a subclass, of a layer with hooks and of PyTorch's layers outside a stack are not packed,
+    because other code may read them."""
+    is_int8 = dtype == torch.int8
+    if is_int8:
+        _check_int8(model)
+    frozen = copy.deepcopy(model, _hooks(model)).eval().requires_grad_(False)
+    _unpack(frozen)
+    _replace(frozen)
+    if is_int8 and (varying := _varying_part(frozen)):
+        log.warning(
+            "int8 is not used: %s has no kernel, so its last digits depend on the other texts of a "
+            "batch, and int8 would enlarge the differences. Weights stay float32",
+            varying,
+        )
+        is_int8, dtype = False, torch.float32
+    frozen = frozen.to(torch.float32 if is_int8 else dtype)
+    for module in frozen.modules():
+        for layer, name in _packable_weights(module):
+            setattr(layer, name, packed(layer.get_parameter(name), is_int8))
+    return frozen
+
+
+def _check_int8(model: nn.Module) -> None:
+    """ValueError unless products of integers can be computed for this model."""
+    devices = {weight.device.type for weight in model.parameters()}
+    if devices - {"cpu"}:
+        raise ValueError(
+            f"int8 is for CPUs, and the model is on {', '.join(sorted(devices))}: use bfloat16 "
+            "there, or move the model to the CPU (--device cpu)"
+        )
+    if not kernels.available():
+        raise ValueError(f"int8 needs the C++ kernels. {kernels.how_to_build()}")
+
+
+def _hooks(model: nn.Module) -> dict[int, Any]:
+    """Return the hooks of all modules as the memory of a deep copy, which calls the same hooks:
+    a copied hook would write to copies of its lists and objects."""
+    hooks = (
+        hook for module in model.modules() for name in HOOKS for hook in vars(module)[name].values()
+    )
+    return {id(hook): hook for hook in hooks}
+
+
+def _unpack(model: nn.Module) -> None:
+    """Replace packed weights by plain ones, in place: they cannot be converted to another type."""
+    for module in model.modules():
+        for name, weight in list(module.named_parameters(recurse=False)):
+            if isinstance(weight, PackedWeight):
+                setattr(module, name, weight.plain())
+
+
+def _replace(model: nn.Module) -> None:
+    """Replace submodules in place, children first. A module with hooks and a module of a subclass
+    may compute something else and are left. So is the reference of a native module, which is
+    renewed with it."""
+    replacements: dict[int, nn.Module] = {}
+    for name, module in reversed(list(model.named_modules(remove_duplicate=False))):
+        parent, _, attribute = name.rpartition(".")
+        owner = model.get_submodule(parent)
+        if not name or isinstance(owner, NativeModule) or not is_exactly(module, *REPLACEMENTS):
+            continue
+        if id(module) not in replacements:
+            replacement = REPLACEMENTS[type(module)](module)
+            replacements[id(module)] = replacement.eval().requires_grad_(False)
+        setattr(owner, attribute, replacements[id(module)])
+
+
+def _varying_part(model: nn.Module) -> str | None:
+    """Return the class of a part whose last digits depend on the other sentences of a batch, or
+    None. Classes of modules name it (`varies_in_batches`): PyTorch's softmax and products add
+    numbers in an order that depends on the padded length and on the number of rows."""
+    varies: bool | None = getattr(type(model), "varies_in_batches", None)
+    if varies is None:
+        return next(filter(None, map(_varying_part, model.children())), None)
+    return type(model).__name__ if varies else None
+
+
+def _packable_weights(module: nn.Module) -> Iterator[tuple[nn.Module, str]]:
+    """Iterate over modules and names of the weights of a module that only products read."""
+    if is_exactly(module, Linear):
+        yield module, "weight"
+    elif isinstance(module, STACKS) and module.is_exact():
+        for layer in module.modules():
+            if isinstance(layer, nn.RNNBase):
+                for name, _ in layer.named_parameters():
+                    if name.startswith("weight"):
+                        yield layer, name
