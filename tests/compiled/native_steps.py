@@ -9,14 +9,11 @@ import pickle
 
 import torch
 from torch import nn
-from torch.nn.modules.module import register_module_forward_hook
 
-from regard import kernels
 from regard.building import build_translation
-from regard.compiled.freeze import freeze
 from regard.compiled.recurrent.state import NativeState as NativeRecurrentState
 from regard.compiled.transformer.state import NativeState as NativeTransformerState
-from regard.data.batch import PAD, START
+from regard.data.batch import START
 from regard.models.recurrent.parts import RecurrentState
 from regard.models.transformer.decoder import TransformerState
 
@@ -127,95 +124,3 @@ def assert_reference_steps(
     assert output.features.dtype == expected.features.dtype
     close(output.features, expected.features, tolerance)
     return output.features
-
-
-def assert_equal_whole_target(reference, native, memories):
-    """Compare steps, and the call for a whole target, with that call of the reference."""
-    batch = len(memories[0].keys)
-    inputs = torch.cat([torch.full((batch, 1), START), tokens_of(batch, 5)], dim=1)
-    assert PAD not in inputs
-    expected, state = reference(inputs, memories).features, native.start(memories)
-    close(native(inputs, memories).features, expected)
-    for position in range(6):
-        output, state = native.step(inputs[:, position : position + 1], state)
-        close(output.features[:, 0], expected[:, position])
-
-
-def assert_independent_branches(reference, native, ours, theirs):
-    """Check that steps from a state do not change the results of other steps from this state."""
-    branches = [(ours, theirs)] * 3
-    for step in range(3):
-        for number, (mine, right) in enumerate(branches):
-            tokens = tokens_of(BATCH, 2, 10 * step + number)
-            output, mine = native.step(tokens, mine)
-            expected, right = reference.step(tokens, right)
-            close(output.features, expected.features)
-            branches[number] = mine, right
-
-
-def assert_same_bits_with_one_thread(native, memories):
-    """Compare the features with the current number of threads and with one thread."""
-    together, _ = features_of(native, memories, num_hypotheses=5)
-    torch.set_num_threads(1)
-    alone, _ = features_of(native, memories, num_hypotheses=5)
-    for ours, theirs in zip(alone, together, strict=True):
-        assert torch.equal(ours, theirs)
-
-
-def assert_equal_instruction_sets(reference, native, memories):
-    """Compare steps whose instruction set changes after each step."""
-    best = kernels.lanes()
-    ours, theirs = native.start(memories), reference.start(memories)
-    try:
-        for step, lanes in enumerate((4, best, 4, 8)):
-            kernels.lanes(lanes)
-            output, ours = native.step(tokens_of(BATCH, 1, step), ours)
-            assert isinstance(ours, NATIVE)
-            expected, theirs = reference.step(tokens_of(BATCH, 1, step), theirs)
-            close(output.features, expected.features)
-            close(native.project(output.features), reference.project(expected.features))
-    finally:
-        kernels.lanes(best)
-
-
-def assert_hook_from_the_next_start(native, memories, module):
-    """Check that a new hook, of a module or of all modules, is called for this module from the next
-    start on, but not before."""
-    called = []
-    for register in (module.register_forward_hook, register_module_forward_hook):
-        state = native.start(memories)
-        assert not isinstance(state, REFERENCE)
-        with register(lambda part, *_: called.append(part)):
-            native.step(tokens_of(BATCH, 1), state)
-            assert module not in called
-            native.step(tokens_of(BATCH, 1), native.start(memories))
-            assert module in called
-        called.clear()
-
-
-def assert_dropout_in_training(native, memories):
-    """Check that dropout has an effect if the reference, or its dropout alone, is in training
-    mode."""
-    tokens, state = tokens_of(BATCH, 1), native.start(memories)
-    native.reference.train()
-    for start in (state, native.start(memories)):
-        results = [native.step(tokens, start)[0].features for _ in range(2)]
-        assert not torch.equal(*results)
-    assert isinstance(native.start(memories), REFERENCE)
-    native.reference.eval()
-    assert not isinstance(native.start(memories), REFERENCE)
-    for module in native.reference.modules():
-        module.train(isinstance(module, nn.Dropout))
-    assert isinstance(native.start(memories), REFERENCE)
-
-
-def assert_one_reference(frozen, kind, compare):
-    """Check decoders that are frozen but not folded again, because they have a hook or are the
-    whole model that is frozen. The reference is of this kind, and `compare` compares such a decoder
-    with it."""
-    assert type(frozen.decoder.reference) is kind
-    compare(freeze(frozen.decoder))
-    frozen.decoder.register_forward_hook(lambda *_: None)
-    again = freeze(frozen).decoder
-    assert type(again.reference) is kind
-    compare(again)

@@ -7,19 +7,15 @@ from typing import get_args
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 from regard import kernels
 from regard.attention import AdditiveKeys
-from regard.compiled.freeze import freeze
-from regard.models.contracts import Memory, Summary
+from regard.models.recurrent.parts import RecurrentState
 from regard.names import CellKind, FeedingKind
 from tests.compiled.native_steps import (
     BATCH,
     assert_equal_blocks,
-    assert_equal_instruction_sets,
-    assert_equal_whole_target,
-    assert_independent_branches,
-    assert_same_bits_with_one_thread,
     close,
     tokens_of,
 )
@@ -30,7 +26,6 @@ from tests.compiled.recurrent.problems import (
     assert_equal_steps,
     decoders,
     memory,
-    model_of,
 )
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
@@ -101,42 +96,6 @@ def test_thousands_of_steps_equal_those_of_the_reference(values):
 
 
 @torch.no_grad()
-def test_without_sentences_a_step_has_no_features():
-    _, native = decoders()
-    output, state = native.step(tokens_of(0, 1), native.start(memory(0, is_padded=False)))
-    assert output.features.shape[:2] == (0, 1)
-    output, _ = native.step(tokens_of(0, 2), state.select(torch.zeros(0, 2, dtype=torch.long)))
-    assert output.features.shape[:2] == (0, 2)
-
-
-@pytest.mark.parametrize("values", WIRINGS)
-@torch.no_grad()
-def test_steps_equal_the_whole_target(values):
-    assert_equal_whole_target(*decoders(**values), memory())
-
-
-@pytest.mark.parametrize("values", WIRINGS)
-@torch.no_grad()
-def test_kept_sentences_go_on_alone(values):
-    reference, native = decoders(**values)
-    ours, theirs = assert_equal_steps(reference, native, memory(), 3, 2)
-    for sentences in ([2, 0], [1], [0, 0, 0], []):
-        index = torch.tensor(sentences, dtype=torch.long)
-        tokens = tokens_of(len(sentences), 2)
-        output, state = native.step(tokens, ours.keep(index))
-        expected, other = reference.step(tokens, theirs.keep(index))
-        close(output.features, expected.features)
-        assert_equal_states(state, other)
-
-
-@torch.no_grad()
-def test_branches_of_a_state_are_independent():
-    reference, native = decoders(wiring="luong", feeding="context")
-    states = assert_equal_steps(reference, native, memory(), 2, 2)
-    assert_independent_branches(reference, native, *states)
-
-
-@torch.no_grad()
 def test_large_keys_have_split_powers():
     reference, native = decoders(wiring="bahdanau")
     (given,) = memory(is_padded=False)
@@ -178,17 +137,17 @@ def test_values_may_have_another_size_than_keys():
 
 
 @pytest.mark.parametrize("wiring", ["luong", "bahdanau"])
-@pytest.mark.usefixtures("two_threads")
 @torch.no_grad()
-def test_threads_change_no_bit(wiring):
-    """With products and attention large enough for two threads."""
-    native = freeze(model_of(size=144, wiring=wiring)).decoder
-    keys = torch.randn(6, 300, 144)
-    summary = Summary(torch.randn(6, 1, 144), torch.randn(6, 1, 144))
-    memories = (Memory(keys, keys, torch.rand(6, 300) < 0.8, summary),)
-    assert_same_bits_with_one_thread(native, memories)
-
-
-@torch.no_grad()
-def test_the_instruction_set_may_change_between_steps():
-    assert_equal_instruction_sets(*decoders(), memory())
+def test_the_reference_goes_on_from_a_native_state(wiring):
+    """In the middle of a search, under a transform."""
+    reference, native = decoders(wiring=wiring)
+    ours, theirs = assert_equal_steps(reference, native, memory(), 3, 2)
+    sentences = torch.tensor([1, 0])
+    ours, theirs = ours.keep(sentences), theirs.keep(sentences)
+    tokens = tokens_of(2, 2)
+    with forward_ad.dual_level():
+        output, ours = native.step(tokens, ours)
+    expected, theirs = reference.step(tokens, theirs)
+    assert isinstance(ours, RecurrentState)
+    close(output.features, expected.features)
+    close(native.step(tokens, ours)[0].features, reference.step(tokens, theirs)[0].features)

@@ -12,15 +12,17 @@ from torch import nn
 from regard import kernels
 from regard.compiled.freeze import freeze
 from regard.compiled.transformer.encoder import NativeTransformerEncoder
-from regard.data.batch import Numbers, Tokens
+from regard.data.batch import Numbers, Tokens, pad
 from regard.errors import UserError
 from regard.layers.embedder import Embedder
+from regard.models.ensemble import Ensemble
 from tests import configs
-from tests.compiled.native_steps import VOCABULARY, close
+from tests.compiled.native_steps import VOCABULARY, assert_equal_blocks, close
 from tests.compiled.transformer.encoder_problems import (
     CONFIG,
     SOURCE,
     assert_equal,
+    assert_is_reference,
     encoders,
     model_of,
     source_of,
@@ -204,3 +206,71 @@ def test_wrong_inputs_are_rejected():
         native(Tokens(SOURCE.ids.to("meta"), mask))
     with pytest.raises(IndexError):
         native(Tokens(SOURCE.ids + VOCABULARY, mask))
+
+
+@torch.no_grad()
+def test_requested_weights_are_those_of_the_reference():
+    reference, native = encoders()
+    result, expected = native(SOURCE, need_weights=True), reference(SOURCE, need_weights=True)
+    assert_is_reference(result, expected)
+    assert_equal_blocks(result, expected)
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@pytest.mark.usefixtures("unchecked")
+@torch.no_grad()
+def test_a_trace_has_operations_of_pytorch_only():
+    """Its results depend on its inputs, which a kernel would hide."""
+    reference, native = encoders()
+
+    class States(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.native = native
+
+        def forward(self, ids, mask):
+            return self.native(Tokens(ids, mask)).layers[-1]
+
+    first, second = source_of(4, 3, 4), source_of(3, 4, 1, seed=4)
+    traced = torch.jit.trace(States(), (first.ids, first.mask))
+    close(traced(second.ids, second.mask), reference(second).layers[-1])
+
+
+@torch.no_grad()
+def test_replaced_parameters_leave_no_dangling_address():
+    """The next call and a conversion make new structures."""
+    reference, native = encoders(norm="pre")
+    native(SOURCE)
+    weights = native._weights
+    for module in native.reference.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.weight = nn.Parameter(module.weight.clone(), requires_grad=False)
+            module.bias.data = module.bias.data.clone()
+    filler = [torch.full((SIZE,), math.nan) for _ in range(100)]
+    assert_equal(native(SOURCE), reference(SOURCE))
+    assert native._weights not in (None, weights)
+    assert len(filler) == 100
+    native.reference.norm.weight.mul_(2)
+    native.float()
+    assert native._weights is None
+    reference.norm.weight.mul_(2)
+    assert_equal(native(SOURCE), reference(SOURCE))
+
+
+@torch.no_grad()
+def test_linear_layers_may_have_no_bias():
+    model = model_of()
+    for layer in model.encoder.layers:
+        layer.feed_forward.inner.bias = layer.self_attention.projection.bias = None
+    assert_equal(freeze(model).encoder(SOURCE), model.encoder(SOURCE))
+
+
+def test_every_member_of_an_ensemble_has_a_native_encoder():
+    ensemble = Ensemble([model_of(), model_of(positions="rotary")])
+    natives = [x for x in freeze(ensemble).modules() if isinstance(x, NativeTransformerEncoder)]
+    assert len(natives) == 2
+    source = pad([[4, 5, 6], [7]])
+    with torch.no_grad():
+        ours, theirs = (each.encode(source) for each in (freeze(ensemble), ensemble))
+    for mine, other in zip(ours, theirs, strict=True):
+        close(mine.keys[source.mask], other.keys[source.mask])

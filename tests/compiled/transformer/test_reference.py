@@ -11,7 +11,6 @@ from torch import nn
 from torch.autograd import forward_ad
 
 from regard import kernels
-from regard.compiled.freeze import freeze
 from regard.compiled.transformer.decoder import NativeTransformerDecoder
 from regard.compiled.transformer.state import NativeState
 from regard.data.batch import START
@@ -19,9 +18,7 @@ from regard.models.contracts import Memory
 from regard.models.transformer.decoder import TransformerState
 from tests.compiled.native_steps import (
     BATCH,
-    assert_dropout_in_training,
     assert_equal_blocks,
-    assert_hook_from_the_next_start,
     assert_reference_steps,
     close,
     tokens_of,
@@ -73,46 +70,11 @@ def test_with_gradients_steps_are_those_of_the_reference():
     close(ours, theirs)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-@torch.no_grad()
-def test_other_types_use_the_reference(dtype):
-    model = model_of()
-    reference, native = model.to(dtype).decoder, freeze(model, dtype).decoder
-    (given,) = memory()
-    keys = given.keys.to(dtype)
-    tolerance = 0.05 if dtype == torch.bfloat16 else 1e-9
-    assert_reference_steps(
-        reference, native, (Memory(keys, keys, given.mask),), tolerance=tolerance
-    )
-
-
-@torch.no_grad()
-def test_autocast_uses_the_reference():
-    reference, native = decoders()
-    state = native.start(memory())
-    with torch.autocast("cpu", torch.bfloat16):
-        assert_reference_steps(reference, native, memory(), tolerance=0.1)
-        assert_reference_steps(reference, native, memory(), state, tolerance=0.1)
-        logits = native.project(torch.ones(2, SIZE))
-        assert logits.dtype == reference.project(torch.ones(2, SIZE)).dtype
-
-
 @torch.no_grad()
 def test_keys_that_are_not_the_values_use_the_reference():
     reference, native = decoders()
     (given,) = memory(is_padded=False)
     assert_reference_steps(reference, native, (replace(given, values=given.keys.flip(1)),))
-
-
-@torch.no_grad()
-def test_transforms_and_compilers_use_the_reference(monkeypatch):
-    reference, native = decoders()
-    state = native.start(memory())
-    with forward_ad.dual_level():
-        assert_reference_steps(reference, native, memory())
-        assert_reference_steps(reference, native, memory(), state)
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    assert_reference_steps(reference, native, memory(), state)
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
@@ -155,34 +117,6 @@ def test_on_the_meta_device_steps_have_shapes():
 
 
 @torch.no_grad()
-def test_without_the_library_steps_are_those_of_the_reference(monkeypatch):
-    model = model_of()
-    monkeypatch.setattr(kernels, "_LIBRARY", None)
-    assert_reference_steps(model.decoder, freeze(model).decoder, memory())
-
-
-@torch.no_grad()
-def test_in_training_steps_are_those_of_the_reference():
-    reference, native = decoders(dropout=0.0)
-    assert_reference_steps(reference, native.train(), memory())
-    assert isinstance(native.eval().start(memory()), NativeState)
-
-
-@torch.no_grad()
-def test_a_hook_on_a_frozen_decoder_is_called():
-    reference, native = decoders()
-    native.start(memory())
-    handle = native.reference.layers[1].feed_forward.register_forward_hook(
-        lambda module, inputs, output: replace(output, states=0 * output.states)
-    )
-    reference.layers[1].feed_forward.outer.weight.zero_()
-    reference.layers[1].feed_forward.outer.bias.zero_()
-    assert_reference_steps(reference, native, memory())
-    handle.remove()
-    assert isinstance(native.start(memory()), NativeState)
-
-
-@torch.no_grad()
 def test_a_hook_on_the_projection_is_called():
     _, native = decoders()
     features, calls = torch.randn(BATCH, 2, SIZE), []
@@ -193,16 +127,3 @@ def test_a_hook_on_the_projection_is_called():
     handle.remove()
     assert torch.equal(native.project(features), expected)
     assert calls == [True]
-
-
-@torch.no_grad()
-def test_a_hook_after_the_start_is_called_from_the_next_start_on():
-    """`start` reads the hooks."""
-    _, native = decoders()
-    assert_hook_from_the_next_start(native, memory(), native.reference.layers[1].feed_forward)
-
-
-@torch.no_grad()
-def test_a_decoder_in_training_uses_the_reference():
-    """Also if the frozen decoder around it is not in training, from the start and between steps."""
-    assert_dropout_in_training(freeze(model_of(dropout=0.5)).decoder, memory())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from regard import kernels
 from regard.attention.kv_cache import MIN_CAPACITY
@@ -14,21 +16,15 @@ from regard.compiled.transformer.state import NativeState
 from regard.data.batch import START
 from regard.errors import UserError
 from regard.models.contracts import Memory
-from tests import configs
 from tests.compiled.native_steps import (
     BATCH,
     SOURCE,
     assert_equal_blocks,
-    assert_equal_instruction_sets,
-    assert_equal_whole_target,
-    assert_independent_branches,
-    assert_same_bits_with_one_thread,
     close,
     features_of,
     tokens_of,
 )
 from tests.compiled.transformer.problems import (
-    CONFIG,
     SIZE,
     assert_equal_steps,
     decoders,
@@ -48,6 +44,7 @@ VARIANTS = [
 ] + [
     dict(heads=1), dict(heads=9), dict(attention=dict(score="dot")), dict(decoder_layers=1),
     dict(attention=dict(temperature=1.7)), dict(attention=dict(score="dot", temperature=0.6)),
+    dict(attention=dict(dropout=0.3)),
 ]  # fmt: skip
 
 
@@ -70,21 +67,6 @@ def test_steps_of_any_sizes_equal_those_of_the_reference(batch, source, num_hypo
 
 
 @torch.no_grad()
-def test_without_sentences_a_step_has_no_features():
-    _, native = decoders()
-    output, state = native.step(tokens_of(0, 1), native.start(memory(0, is_padded=False)))
-    assert output.features.shape == (0, 1, SIZE)
-    output, _ = native.step(tokens_of(0, 2), state.select(torch.zeros(0, 2, dtype=torch.long)))
-    assert output.features.shape == (0, 2, SIZE)
-
-
-@torch.no_grad()
-def test_steps_equal_the_whole_target():
-    """Attention in one call, with PyTorch's kernels."""
-    assert_equal_whole_target(*decoders(positions="rotary"), memory())
-
-
-@torch.no_grad()
 def test_a_cache_grows_beyond_its_first_capacity():
     reference, native = decoders()
     num_steps = MIN_CAPACITY // 3 + 5
@@ -102,29 +84,6 @@ def test_learned_positions_have_an_end():
     assert ours.cache.storage.filled == ours.cache.length
     with pytest.raises(UserError, match="longer than the 2 learned positions"):
         reference.step(tokens_of(BATCH, 1), theirs)
-
-
-@torch.no_grad()
-def test_kept_sentences_go_on_alone():
-    reference, native = decoders(window=2)
-    ours, theirs = assert_equal_steps(reference, native, memory(), 3, 2)
-    for sentences in ([2, 0], [1], [0, 0, 0], []):
-        index = torch.tensor(sentences, dtype=torch.long)
-        tokens = tokens_of(len(sentences), 2)
-        output, kept = native.step(tokens, ours.keep(index))
-        expected, _ = reference.step(tokens, theirs.keep(index))
-        close(output.features, expected.features)
-        assert kept.cache.length == ours.cache.length + 2
-    for state in (ours, theirs):
-        with pytest.raises(IndexError):
-            state.keep(torch.tensor([-1, 2]))
-
-
-@torch.no_grad()
-def test_branches_of_a_state_are_independent():
-    reference, native = decoders()
-    states = assert_equal_steps(reference, native, memory(), 2, 2)
-    assert_independent_branches(reference, native, *states)
 
 
 @pytest.mark.parametrize(
@@ -175,22 +134,6 @@ def test_a_sentence_has_the_same_bits_in_any_batch(norm):
         assert torch.equal(ours[:, 0], theirs[:, 0])
 
 
-@pytest.mark.usefixtures("two_threads")
-@torch.no_grad()
-def test_threads_change_no_bit():
-    """With products and attention large enough for two threads."""
-    config = configs.changed(CONFIG, size=144, feed_forward=300)
-    native = freeze(model_of(config)).decoder
-    keys = torch.randn(6, 300, 144)
-    memories = (Memory(keys, keys, torch.rand(6, 300) < 0.8),)
-    assert_same_bits_with_one_thread(native, memories)
-
-
-@torch.no_grad()
-def test_the_instruction_set_may_change_between_steps():
-    assert_equal_instruction_sets(*decoders(), memory())
-
-
 @torch.inference_mode()
 def state_of_inference(native):
     return native.step(torch.full((BATCH, 1), START), native.start(memory()))[1]
@@ -217,3 +160,49 @@ def test_masks_and_keys_may_have_any_memory_layout():
         keys, row = given.keys.nan_to_num(), torch.arange(source) < 2
         memories = (Memory(keys, keys, row.expand(BATCH, -1)),)
         assert_equal_steps(reference, native, memories, 2, 2)
+
+
+@torch.no_grad()
+def test_replaced_parameters_leave_no_dangling_address():
+    """The structures keep the numbers that they refer to; a conversion makes new structures."""
+    reference, native = decoders(norm="pre")
+    state = native.start(memory())
+    weights = native._weights
+    for module in native.reference.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.weight = nn.Parameter(module.weight.clone(), requires_grad=False)
+            module.bias.data = module.bias.data.clone()
+    filler = [torch.full((SIZE,), math.nan) for _ in range(100)]
+    output, _ = native.step(torch.full((BATCH, 1), START), state)
+    assert native._weights is weights
+    expected, _ = reference.step(torch.full((BATCH, 1), START), reference.start(memory()))
+    close(output.features, expected.features)
+    assert len(filler) == 100
+    native.reference.norm.weight.mul_(2)
+    native.float()
+    assert native._weights is None
+    output, _ = native.step(torch.full((BATCH, 1), START), native.start(memory()))
+    reference.norm.weight.mul_(2)
+    expected, _ = reference.step(torch.full((BATCH, 1), START), reference.start(memory()))
+    close(output.features, expected.features)
+
+
+@torch.no_grad()
+def test_linear_layers_may_have_no_bias():
+    model = model_of()
+    for layer in model.decoder.layers:
+        layer.cross_attention.key.bias = None
+        layer.feed_forward.inner.bias = layer.self_attention.projection.bias = None
+    assert_equal_steps(model.decoder, freeze(model).decoder, memory())
+
+
+@torch.no_grad()
+def test_only_known_sentences_are_kept():
+    """Sentences that are done leave no slot to others."""
+    reference, native = decoders(window=2)
+    states = assert_equal_steps(reference, native, memory(), 3, 2)
+    for state in states:
+        with pytest.raises(IndexError):
+            state.keep(torch.tensor([-1, 2]))
+    ours = states[0].keep(torch.tensor([2, 0]))
+    assert native.step(tokens_of(2, 2), ours)[1].cache.length == ours.cache.length + 2
