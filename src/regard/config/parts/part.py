@@ -1,4 +1,4 @@
-"""What the parts of a model have in common."""
+"""Base of the parts of a model."""
 
 from __future__ import annotations
 
