@@ -468,7 +468,7 @@ def test_images_train_with_a_transformer(capsys, here):
         ),
         (("--model.encoder.kind", "backbone"), "dilated_convolution (data.task is translate)"),
         (("--data.task", "classify", "--model.head.kind", "men"), "did you mean mean?"),
-        (("--model.cell", "gru"), "did you mean --model.encoder.cell and --model.decoder.cell?"),
+        (("--model.cell", "gru"), "did you mean --model.encoder.cell or --model.decoder.cell?"),
     ],
     ids=str,
 )

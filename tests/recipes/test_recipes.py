@@ -129,7 +129,10 @@ def test_any_description_is_dumped_and_loaded(about):
         ("model: {encoder: transformer}", "as in `encoder: {kind: recurrent}`"),
         ("model: {encoder: {kind: backbone}}", "gated_convolution or dilated_convolution (data"),
         ("model: {encoder: {kind: convolutional}}", "did you mean "),
-        ("model: {head: {kind: mean}}", "model.head is not a field of a recipe"),
+        (
+            "model: {head: {kind: mean}}",
+            "model.head.kind is a field of data.task classify, but",
+        ),
         (
             "model: {encoder: {heads: 2}}",
             "line 1: model.encoder.heads is a field of model.encoder.kind transformer, but",

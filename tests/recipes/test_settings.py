@@ -45,10 +45,13 @@ def test_a_kind_brings_its_default_values_and_a_task_its_sections():
             "settings: training.epochs is 'many': expected a whole number",
         ),
         ({"training.epochs": True}, "settings: training.epochs is True: expected a whole number"),
-        ({"training.epochs.x": 1, "training.epochs": 1}, "training.epochs is a section and"),
+        (
+            {"training.epochs.x": 1, "training.epochs": 1},
+            "training.epochs has a field x",
+        ),
         (
             {"training.epochs": 1, "training.epochs.x": 1},
-            "epochs is a section of training.epochs.x",
+            "training.epochs has a field x",
         ),
         ({"data.source_language": 3}, "data.source_language: expected text, got 3"),
         ({"data.task": "clasify"}, "data.task is 'clasify': .* did you mean classify"),

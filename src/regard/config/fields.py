@@ -7,8 +7,27 @@ from dataclasses import is_dataclass, replace
 from typing import Any, TypeVar, cast
 
 from regard.config.checks import field_types
+from regard.config.data import DATA_SECTIONS
+from regard.config.experiment import Experiment
+from regard.config.models import KINDS, MODELS
 
 Record = TypeVar("Record")
+SECTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "data": ("data.task", DATA_SECTIONS),
+    "model": ("data.task", MODELS),
+    **{
+        f"model.{part}": (
+            f"model.{part}.kind",
+            {
+                kind: record
+                for parts in KINDS.values()
+                for kind, record in parts.get(part, {}).items()
+            },
+        )
+        for part in ("encoder", "decoder", "head")
+    },
+}
+"""Sections of a recipe, each with the field that decides its record, and the records."""
 
 
 def field_hints(record: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -34,3 +53,23 @@ def with_values(record: Record, values: Mapping[str, Any]) -> Record:
         changed[name] = with_values(getattr(record, name), sections[name])
     updated: Record = replace(cast(Any, record), **changed)
     return updated
+
+
+def foreign_field(experiment: Experiment, name: str) -> str:
+    """Return the task or the kinds that have the field of this full name, and those of the
+    experiment, for the end of a message. Empty if the field is of no other task and kind."""
+    sections = [section for section in SECTIONS if name.startswith(f"{section}.")]
+    if not sections:
+        return ""
+    section = max(sections, key=len)
+    field = name.removeprefix(f"{section}.").split(".")[0]
+    place, records = SECTIONS[section]
+    part = experiment.model.parts.get(section.removeprefix("model."))
+    if section.startswith("model.") and part is None:
+        place, records = SECTIONS["model"]
+        field = section.removeprefix("model.")
+    owners = [owner for owner, record in records.items() if field in field_types(record)]
+    now = experiment.data.task if part is None else part.kind
+    if not owners or now in owners:
+        return ""
+    return f"{place} {' and '.join(owners)}, but {place} is {now}: leave it out or change either"

@@ -26,8 +26,9 @@ from regard.config import (
     label_weights,
     resolve,
 )
-from regard.config.checks import alternatives, field_types, format_value, parse_value
+from regard.config.checks import alternatives, choices_of, find_problem, format_value, parse_value
 from regard.config.corpora import is_pattern, with_paths
+from regard.config.fields import field_hints, foreign_field, with_values
 from regard.errors import UserError
 from regard.names import TASK_RECIPES
 from regard.recipes.yaml_file import LOADER, RecipeFile, read_recipe_file
@@ -83,6 +84,8 @@ GROUPS = {
 }
 """The recipes that come with the package, in the order of `regard recipes`."""
 WORDS = tuple[str, ...]
+CHOICES = ("data.task", "model.encoder.kind", "model.decoder.kind", "model.head.kind")
+"""Fields that decide which other fields an experiment has."""
 DEFAULT_TASK = "translate"
 LINE_WIDTH = 90
 """Width of the lines of printed YAML, up to the word that exceeds it."""
@@ -135,9 +138,9 @@ def load_run(path: Path) -> Experiment:
 def _parsed(file: RecipeFile, *, is_run: bool) -> Experiment:
     try:
         _check_format(file.values.get("format", None if is_run else FORMAT), is_run=is_run)
-        values = {name: value for name, value in file.values.items() if name != "format"}
+        values = {name: value for name, value in flat(file.values) if name != "format"}
         usual = replace(default(_named(values)), name=file.path.stem)
-        return _set(usual, file, values, "")
+        return _set(usual, file, values)
     except UserError as error:
         has_place = str(error).startswith(str(file.path))
         place = file.place(str(error).partition(" ")[0])
@@ -181,10 +184,10 @@ def dump(experiment: Experiment) -> str:
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=LINE_WIDTH)
 
 
-def flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Return every field by its full name, such as data.limit, with its value."""
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every field by its full name, such as data.limit, with its value."""
     for name, value in values.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and f"{prefix}{name}" != label_weights.NAME:
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
@@ -226,17 +229,7 @@ def with_settings(experiment: Experiment, settings: Mapping[str, object]) -> Exp
     or by section. Another task or kind of a part brings its default values.
 
     UserError as for a recipe file, for an unknown field or an invalid value."""
-    values: dict[str, Any] = {}
-    for name, value in flat({str(name): value for name, value in settings.items()}):
-        *sections, field = name.split(".")
-        section = values
-        for above in sections:
-            section = section.setdefault(above, {})
-            if not isinstance(section, dict):
-                raise UserError(f"settings: {above} is a section of {name} and has a value itself")
-        if isinstance(section.get(field), dict):
-            raise UserError(f"settings: {name} is a section and has a value itself")
-        section[field] = _from_python(value)
+    values = {name: _from_python(value) for name, value in flat(settings)}
     named = _named(values)
     task = named.get("data.task", experiment.data.task)
     if task != experiment.data.task:
@@ -247,9 +240,8 @@ def with_settings(experiment: Experiment, settings: Mapping[str, object]) -> Exp
     for part in KINDS[task]:
         kind = named.get(f"model.{part}.kind")
         model = model if kind is None else with_kind(model, task, part, kind)
-    file = RecipeFile(Path("settings"), values, {}, is_yaml=False)
-    changed: Experiment = _set(replace(experiment, model=model), file, values, "")
-    return changed
+    file = RecipeFile(Path("settings"), {}, {}, is_yaml=False)
+    return _set(replace(experiment, model=model), file, values)
 
 
 def _from_python(value: Any) -> Any:
@@ -270,61 +262,43 @@ def _expected(name: str, known: list[str], task: str = "") -> str:
     return f"expected {', '.join(first)} or {last}{reason}{hint}"
 
 
-def _named(recipe: dict[str, Any]) -> dict[str, str]:
+def _named(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the task and the kinds that a recipe names."""
-    names = {"data": ["task"], "model": ["encoder.kind", "decoder.kind", "head.kind"]}
-    named = {}
-    for section, fields_of in names.items():
-        for field in fields_of:
-            values: Any = recipe.get(section)
-            *above, last = field.split(".")
-            for name in above:
-                values = values.get(name) if isinstance(values, dict) else None
-            if isinstance(values, dict) and last in values:
-                named[f"{section}.{field}"] = str(values[last])
-    return named
+    return {name: str(value) for name, value in values.items() if name in CHOICES}
 
 
-def _set(record: Any, file: RecipeFile, values: dict[str, Any], prefix: str) -> Any:
-    """Return the record with the values of a recipe. UserError for an invalid value, with its
-    line."""
-    hints, changed = field_types(record.__class__), {}
+def _set(experiment: Experiment, file: RecipeFile, values: Mapping[str, Any]) -> Experiment:
+    """Return the experiment with the values of a recipe, by full name. UserError for an invalid
+    value, with its line."""
+    hints = dict(field_hints(experiment))
+    parsed = {}
     for name, value in values.items():
-        full = f"{prefix}{name}"
         if name not in hints:
-            raise UserError(f"{file.place(full)}: {_unknown(record, full)}")
-        section = getattr(record, name)
-        if not is_dataclass(section):
-            changed[name] = _value(hints[name], value, full, file)
-        elif isinstance(value, dict):
-            changed[name] = _set(section, file, value, f"{full}.")
-        else:
-            kind = f", as in `{name}: {{kind: {section.kind}}}`" if hasattr(section, "kind") else ""
-            raise UserError(
-                f"{file.place(full)}: {full} is {format_value(value)}: expected fields, indented "
-                f"below it{kind}"
-            )
-    return replace(record, **changed)
+            raise UserError(f"{file.place(name)}: {_unknown(experiment, hints, name, value)}")
+        parsed[name] = _value(hints[name], value, name, file)
+    return with_values(experiment, parsed)
 
 
-def _unknown(record: Any, full: str) -> str:
-    """Return the message about a field that a record does not have, by its full name."""
-    prefix, _, name = full.rpartition(".")
-    kind, part = getattr(record, "kind", ""), prefix.removeprefix("model.")
-    records: dict[str, Any] = {}
-    for parts in KINDS.values():
-        if kind in parts.get(part, {}):
-            records |= parts[part]
-    owners = [other for other, owner in records.items() if name in field_types(owner)]
-    if owners:
-        return (
-            f"{full} is a field of {prefix}.kind {' and '.join(owners)}, but {prefix}.kind "
-            f"is {kind}: leave it out or change either"
-        )
-    known = list(field_types(record.__class__))
-    near = difflib.get_close_matches(name, known, n=1)
+def _unknown(experiment: Experiment, hints: Mapping[str, Any], name: str, value: object) -> str:
+    """Return the message about a name that is not among the fields of the experiment."""
+    if any(known.startswith(f"{name}.") for known in hints):
+        kinds = choices_of(hints.get(f"{name}.kind"))
+        kind = f", as in `{name.rpartition('.')[2]}: {{kind: {kinds[0]}}}`" if kinds else ""
+        return f"{name} is {format_value(value)}: expected fields, indented below it{kind}"
+    above, _, last = name.rpartition(".")
+    if above in hints:
+        return f"{above} has a field {last}: {find_problem(hints[above], {})}"
+    if foreign := foreign_field(experiment, name):
+        return f"{name} is a field of {foreign}"
+    prefix, known = f"{name}.", list[str]()
+    while not known:  # the fields of the innermost section that exists
+        prefix = "".join(prefix.rpartition(".")[0].rpartition(".")[:2])
+        below = (field.removeprefix(prefix) for field in hints if field.startswith(prefix))
+        known = list(dict.fromkeys(field.partition(".")[0] for field in below))
+    first = name.removeprefix(prefix).partition(".")[0]
+    near = difflib.get_close_matches(first, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
-    return f"{full} is not a field of a recipe; {hint}"
+    return f"{prefix}{first} is not a field of a recipe; {hint}"
 
 
 def _value(hint: Any, value: Any, name: str, file: RecipeFile) -> Any:
@@ -348,7 +322,7 @@ def _text(hint: Any, value: Any, name: str, file: RecipeFile) -> str | Path | WO
     if value is None and NoneType in kinds:
         return None
     if name == label_weights.NAME and isinstance(value, dict):
-        value = [f"{label}:{weight}" for label, weight in flat(value)]
+        value = [f"{label}:{weight}" for label, weight in value.items()]
     words = value if WORDS in kinds and isinstance(value, list) else [value]
     for word in words:
         if not isinstance(word, str):

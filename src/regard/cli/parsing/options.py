@@ -15,7 +15,6 @@ from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from regard.cli.parsing.help import POSITIONAL, REPEATED, command_help, extras, field_texts
-from regard.config import DATA_SECTIONS, KINDS, MODELS
 from regard.config.checks import (
     alternatives,
     bare,
@@ -26,27 +25,11 @@ from regard.config.checks import (
     option_of,
     parse_value,
 )
-from regard.config.fields import field_hints, with_values
+from regard.config.fields import field_hints, foreign_field, with_values
 from regard.errors import UsageError, UserError
 from regard.names import TaskName
 
 Record = TypeVar("Record")
-SECTIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "data": ("data.task", DATA_SECTIONS),
-    "model": ("data.task", MODELS),
-    **{
-        f"model.{part}": (
-            f"model.{part}.kind",
-            {
-                kind: record
-                for parts in KINDS.values()
-                for kind, record in parts.get(part, {}).items()
-            },
-        )
-        for part in ("encoder", "decoder", "head")
-    },
-}
-"""Sections of a recipe, each with the field that decides its record, and the records."""
 ALIASES = {"-o": "output", "--init-from": "training.initial_run", "--freeze": "training.freeze"}
 """Further names of options."""
 TRUTHS = ("true", "false", "yes", "no", "on", "off")
@@ -231,10 +214,13 @@ def _find(flag: str, options: Mapping[str, Any], experiment: Any) -> tuple[str, 
             if opposite == flag:
                 return switch, False
             raise UsageError(f"unknown option {format_value(flag)}; did you mean {opposite}?")
-    _check_section(name, experiment)
-    near = difflib.get_close_matches(name, options, n=1, cutoff=0.75)
-    near = near or [full for full in options if full.rpartition(".")[2] == last][:1]
-    hint = f"did you mean --{near[0].replace('_', '-')}?" if near else "--help lists the options"
+    foreign = experiment and foreign_field(experiment, name)
+    if foreign:
+        raise UserError(f"--{name.replace('_', '-')} is an option of {foreign}")
+    near = [full for full in options if full.rpartition(".")[2] == last]
+    near = near or difflib.get_close_matches(name, options, n=1, cutoff=0.75)
+    names = " or ".join(f"--{full.replace('_', '-')}" for full in near)
+    hint = f"did you mean {names}?" if names else "--help lists the options"
     raise UsageError(f"unknown option {format_value(flag)}; {hint}")
 
 
@@ -274,28 +260,6 @@ def _with_standard_output(record: Record, prog: str) -> Record:
             "has other lines"
         )
     return record
-
-
-def _check_section(name: str, experiment: Any) -> None:
-    """Raise a UserError if the field belongs to another task or kind than that of the
-    experiment."""
-    sections = [section for section in SECTIONS if name.startswith(f"{section}.")]
-    if experiment is None or not sections:
-        return
-    section = max(sections, key=len)
-    field = name.removeprefix(f"{section}.").split(".")[0]
-    place, records = SECTIONS[section]
-    part = getattr(experiment.model, section.removeprefix("model."), None)
-    if section.startswith("model.") and part is None:
-        place, records = SECTIONS["model"]
-        field = section.removeprefix("model.")
-    owners = [owner for owner, record in records.items() if field in field_types(record)]
-    now = experiment.data.task if place == "data.task" else getattr(part, "kind", "")
-    if owners and now not in owners:
-        raise UserError(
-            f"--{name.replace('_', '-')} is an option of {place} {' and '.join(owners)}, but "
-            f"{place} is {now}: leave it out or change either"
-        )
 
 
 Device = Annotated[
