@@ -7,6 +7,7 @@ import pickle
 import random
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +17,9 @@ from PIL import Image
 from regard.cli import main
 from regard.cluster.chunk_folder import ChunkFolder
 from regard.errors import UserError
+from regard.inference.faults import Faults
+from regard.inference.loop import Outputs
+from regard.inference.loop import run as run_task
 from regard.inference.parts import Part
 from regard.pipeline.train import train
 from regard.runtime.signals import TerminatedError
@@ -38,11 +42,14 @@ class InProcess:
 
     def run(self, job, folder, chunks, on_started, on_finished):
         on_started(2)
-        worker, folder = pickle.loads(pickle.dumps(job)).open(), pickle.loads(pickle.dumps(folder))
+        work = pickle.dumps((job, folder))
+        job, folder = pickle.loads(work)
+        assert b"regard.cli" not in work
+        process = partial(run_task, job.open(lambda _: None))
         for number, part in enumerate(reversed(chunks)):
             if number == InProcess.fails_after:
                 raise InProcess.failure
-            folder.run(worker, part)
+            folder.run(process, part)
             InProcess.num_chunks += 1
             on_finished()
 
@@ -176,7 +183,7 @@ TABLE = "n;source;remark\n" + "".join(
 
 @pytest.mark.parametrize("suffix", [".csv", ".txt"])
 def test_translations_of_rows(run, tmp_path, capsys, cluster, monkeypatch, suffix):
-    monkeypatch.setattr("regard.cli.table_rows.ROWS_AT_A_TIME", 4)
+    monkeypatch.setattr("regard.inference.tables.ROWS_AT_A_TIME", 4)
     table = tmp_path / "table.csv"
     table.write_text(TABLE + "23;a b;c;d\n")
     options = "translate", run, table
@@ -196,7 +203,7 @@ def test_parquet_tables_keep_their_types(run, tmp_path, capsys, cluster, monkeyp
     import pyarrow
     from pyarrow import parquet
 
-    monkeypatch.setattr("regard.cli.table_rows.ROWS_AT_A_TIME", 4)
+    monkeypatch.setattr("regard.inference.tables.ROWS_AT_A_TIME", 4)
     monkeypatch.setattr("regard.data.files.parquet_output.ROWS_AT_A_TIME", 3)
     sources = [None if n % 6 == 0 else " ".join("abcdefg"[: n % 6]) for n in range(23)]
     columns = {"source": sources, "n": [None, *range(22)], "at": [{"x": n / 2} for n in range(23)]}
@@ -242,7 +249,7 @@ def test_classes_of_lines(classifier, tmp_path, capsys, cluster):
 
 
 def test_classes_of_rows(classifier, tmp_path, capsys, cluster, monkeypatch):
-    monkeypatch.setattr("regard.cli.table_rows.ROWS_AT_A_TIME", 4)
+    monkeypatch.setattr("regard.inference.tables.ROWS_AT_A_TIME", 4)
     table = tmp_path / "table.csv"
     table.write_text(TABLE)
     check_parts_and_chunks(capsys, cluster, tmp_path, "classify", classifier, table, suffix=".csv")
@@ -278,7 +285,7 @@ def test_a_predicted_number_is_a_number_in_parquet(tmp_path, capsys):
 
 
 def test_scores_of_pairs(run, tmp_path, capsys, cluster, monkeypatch):
-    monkeypatch.setattr("regard.cli.score.PAIRS_AT_A_TIME", 7)
+    monkeypatch.setattr("regard.inference.scoring.PAIRS_AT_A_TIME", 7)
     drawing, path = random.Random(1), tmp_path / "pairs.tsv"
     sides = [" ".join(drawing.choices("abcdef", k=n % 9 + 1)) for n in range(60)]
     lines = [f"{first}\t{second}" for first, second in zip(sides, reversed(sides), strict=True)]
@@ -391,13 +398,13 @@ def test_a_folder_with_other_files_is_refused(run, tmp_path, capsys, cluster):
 
 
 def test_two_commands_cannot_write_the_same_output(tmp_path):
-    folder = ChunkFolder((tmp_path / "out",))
+    folder = ChunkFolder(Outputs(tmp_path / "out"))
     with folder.locked(), pytest.raises(UserError, match="another process"), folder.locked():
         pass
 
 
 def test_a_missing_chunk_is_reported(tmp_path):
-    folder = ChunkFolder((tmp_path / "out",))
+    folder = ChunkFolder(Outputs(tmp_path / "out"))
     with folder.locked():
         folder, chunks = folder.prepare({}, lambda: [Part(0, 0, 3)])
         with pytest.raises(UserError, match="lacks 1 of 1 chunks"):
@@ -405,42 +412,40 @@ def test_a_missing_chunk_is_reported(tmp_path):
 
 
 def test_settings_may_change_before_the_first_chunk(tmp_path):
-    class Worker:
-        def run(self, part, outputs):
-            outputs[0].write_text("text")
-            return {}
+    def process(part, outputs):
+        outputs.texts.write_text("text")
+        return Faults()
 
-    folder = ChunkFolder((tmp_path / "out",))
+    folder = ChunkFolder(Outputs(tmp_path / "out"))
     with folder.locked():
         older, (part,) = folder.prepare({"beam": 1}, lambda: [Part(0, 0, 3)])
         newer, _ = folder.prepare({"beam": 2}, lambda: [part])
-        older.run(Worker(), part)  # a worker that still runs
+        older.run(process, part)  # a worker that still runs
         assert not newer.is_finished(part)
-        newer.run(Worker(), part)
+        newer.run(process, part)
         with pytest.raises(UserError, match=r"other settings \(beam\)"):
             folder.prepare({"beam": 1}, lambda: [part])
 
 
 def test_a_chunk_that_ends_its_workers_is_reported(tmp_path):
-    class Worker:
-        def run(self, part, outputs):
-            raise KeyboardInterrupt
+    def process(part, outputs):
+        raise KeyboardInterrupt
 
-    folder = ChunkFolder((tmp_path / "out",))
+    folder = ChunkFolder(Outputs(tmp_path / "out"))
     with folder.locked():
         folder, (part,) = folder.prepare({}, lambda: [Part(3, 0, 3)])
         for _ in range(4):
             with pytest.raises(KeyboardInterrupt):
-                folder.run(Worker(), part)
+                folder.run(process, part)
         with pytest.raises(UserError, match="4 workers were killed while they processed chunk 3"):
-            folder.run(Worker(), part)
+            folder.run(process, part)
         folder.prepare({}, lambda: [part])  # a repeated command tries again
         with pytest.raises(KeyboardInterrupt):
-            folder.run(Worker(), part)
+            folder.run(process, part)
 
 
 def test_a_damaged_manifest_is_one_line(tmp_path):
-    folder = ChunkFolder((tmp_path / "out",))
+    folder = ChunkFolder(Outputs(tmp_path / "out"))
     with folder.locked():
         folder.prepare({}, lambda: [Part(0, 0, 3)])
         (folder.path / "manifest.json").write_text("{")

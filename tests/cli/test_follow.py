@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from regard.cli import main
-from regard.cli.lines import UnknownWords
 from regard.pipeline.train import train
 from tests.small_runs import smaller
 
@@ -96,15 +95,6 @@ def test_follow_rejects_options_of_several_lines(run, capsys):
     for options in (["--nbest", "2"], ["--verbose"], ["--output", "x"]):
         assert main.run(["translate", str(run), "--follow", *options]) == 1
         assert "--follow prints one line for each input line" in capsys.readouterr().err
-
-
-def test_an_unknown_space_is_named(capsys):
-    unknown = UnknownWords()
-    unknown.add(4, ["é", "▁", " "])
-    unknown.warn()
-    assert capsys.readouterr().err == (
-        '1 line has mostly unknown words (line 4): the vocabulary lacks "é", space\n'
-    )
 
 
 def test_lines_of_mostly_unknown_words_are_reported(run, tmp_path, capsys):

@@ -8,9 +8,7 @@ from dataclasses import replace
 import pytest
 
 import regard as package
-from regard.cli.source_faults import FormFaults
 from regard.config import ClassificationDataConfig, DataConfig, Experiment, TrainingConfig
-from regard.data.text.features import FeatureTokenizer
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.pipeline.train import train
 from regard.serving.api.limits import Limits
@@ -217,16 +215,6 @@ def test_lines_of_files_have_one_source_without_features():
     assert form.problem_of_line("a\tb") == WITH_TAB
     assert form.problem_of_line("\ta ") == ""
     assert form.problem("a\tb") == ""
-
-
-def test_problems_of_many_kinds_are_reported_together(capsys):
-    faults, form = FormFaults(), SourceForm(("2",), FeatureTokenizer(TEXT, ["x"]))
-    for number in range(2, 12):
-        assert not faults.add(number, "a" + "\tx" * number, form)
-    faults.warn(form, "no output")
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 6
-    assert lines[-1] == "lines 7, 8, 9, 10, 11 have other problems; no output"
 
 
 def service_of(path):

@@ -4,6 +4,7 @@ import random
 
 from regard.cli.main import run as regard
 from regard.cluster.chunk_folder import ChunkFolder
+from regard.inference.loop import Outputs
 from regard.inference.parts import Part
 from regard.pipeline.train import train
 from tests.small_runs import small
@@ -33,10 +34,10 @@ def test_a_node_without_the_folder_of_the_chunks_is_named(tmp_path):
     from regard.cluster.bulk_workers import ChunkActor
 
     class Job:
-        def open(self):
+        def open(self, warn):
             raise AssertionError("the model is not loaded")
 
-    actor = ChunkActor(Job(), ChunkFolder((tmp_path / "out",)), tmp_path)
+    actor = ChunkActor(Job(), ChunkFolder(Outputs(tmp_path / "out")), tmp_path)
     problem = actor._problem(Part(0, 0, 1))
     assert "does not have" in problem
     assert problem.endswith("all nodes need the same folders, as on a shared file system")

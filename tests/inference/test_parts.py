@@ -53,7 +53,7 @@ def test_items_are_in_one_part_each(number, unit, count):
         item_chunks(number, unit),
         [Shard(n, count).of_items(number) for n in range(1, count + 1)],
     ):
-        items = Items(lambda: iter(range(number)))
+        items = Items(lambda: iter(range(number)), 3)
         assert [item for part in parts for item in items.of(part)] == list(range(number))
         assert list(items.of(None)) == list(range(number))
 
@@ -66,7 +66,7 @@ def test_items_of_parts_in_increasing_order_are_read_once():
         num_passes += 1
         yield from range(20)
 
-    items = Items(read)
+    items = Items(read, 3)
     assert list(items.of(Part(0, 2, 5))) == [2, 3, 4]
     assert list(items.of(Part(1, 9, 11))) == [9, 10]
     assert num_passes == 1

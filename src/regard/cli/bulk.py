@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli.output import warn
-from regard.cli.progress import PreparationView
-from regard.errors import UserError, install_command
-from regard.runtime.signals import TerminatedError
+from regard.cli.progress import PreparationView, counting_outputs
+from regard.errors import UserError
+from regard.inference.faults import Faults, Limits, sentences
+from regard.inference.loop import Input, Job, Output, View, run
+from regard.inference.parts import Shard
+from regard.inference.tables import SourceFile
 
 if TYPE_CHECKING:
-    from regard.cluster.job import Job
-    from regard.inference.parts import Items, Part
-    from regard.runtime.progress import OnProgress
+    from regard.data.files.source_table import SourceTable
 
 LOCAL = "local"
 """Value of --cluster that starts Ray on this machine."""
-CHUNKS = "finished chunks"
-"""Label of the progress."""
-COUNTED_AT_A_TIME = 10_000
-"""Number of items between two reports of progress while items are counted."""
+LABELS = {
+    "translate": "translated",
+    "classify": "classified",
+    "caption": "captioned",
+    "score": "scored",
+}
+"""Label of the progress of each command."""
 
 
 @dataclass(frozen=True)
@@ -70,104 +74,76 @@ def check_bulk(
         raise UserError("--cluster writes a file when all chunks are finished: name it with -o")
 
 
-def part_of(
-    bulk: BulkOptions, file: str, encoding: str | None, items: Items[Any] | None
-) -> Part | None:
-    """Return the part of the input that --shard names: of the items, or of a file of lines; None
-    for the whole input."""
-    if bulk.shard is None:
-        return None
-    from regard.data.recognition.formats import encoding_of_lines
-    from regard.inference.parts import Shard, check_divisible, count
-
-    shard = Shard.parse(bulk.shard)
-    if items is not None:
-        return shard.of_items(count(items.of(None)))
-    check_divisible(Path(file), encoding_of_lines(Path(file), encoding).name)
-    return shard.of_lines(Path(file))
+def source_file(options: Any) -> SourceFile:
+    """Return the file of sources that the options of a command name, with its format."""
+    return SourceFile(
+        options.file,
+        options.source_column,
+        options.encoding,
+        options.delimiter,
+        options.header,
+        options.sheet,
+        options.follow,
+    )
 
 
-@dataclass(frozen=True)
-class ClusterRun:
-    """A command on a Ray cluster."""
+def run_job(
+    command: str,
+    job: Job,
+    options: Any,
+    inputs: Iterable[str | Path | None],
+    on_output: Callable[[Output], None] | None = None,
+) -> Faults:
+    """Process the whole input of a job, or the part that the options name, report the faults and
+    return them. `inputs` are the files that are read. Progress is not shown if `on_output` prints
+    each output."""
+    bulk: BulkOptions = options.bulk
+    if bulk.cluster is not None:
+        source = job.input(warn)
+        source.check_divisible()
+        faults = _on_cluster(command, job, source, options, [str(name) for name in inputs if name])
+    else:
+        shard = Shard.parse(bulk.shard) if bulk.shard else None
+        task = job.open(warn)
+        source = task.source
+        part = source.part_of(shard) if shard else None
+        counted = None if on_output else options.output
+        with counting_outputs(LABELS[command], counted) as on_finished:
 
-    command: str
-    options: Any
-    """Options of the command, with `bulk`."""
-    runs: Sequence[Path]
-    inputs: Sequence[str | Path | None]
-    outputs: tuple[Path | None, ...]
-    are_many: bool = False
-    """Whether inputs are compared by their sizes and times, because they may be thousands."""
+            def finished(number: int, faults: Faults) -> None:
+                on_finished(number)
+                if source.follow:
+                    _warn(faults, job, None)
+                    faults.clear()
 
-    def of_lines(self, job: Job, file: str, encoding: str) -> dict[str, Any]:
-        """Process a file of lines, and return the faults of all lines."""
-        from regard.inference.parts import check_divisible, line_chunks
+            view = View(on_output or (lambda _: None), finished)
+            faults = run(task, part, job.outputs, view)
+    _warn(faults, job, source.table)
+    return faults
 
-        check_divisible(Path(file), encoding)
-        return self._run(job, lambda _: line_chunks(Path(file)))
 
-    def of_items(self, job: Job, items: Items[Any], unit: int) -> dict[str, Any]:
-        """Process items, of which `unit` are processed together, and return the faults of all."""
-        from regard.inference.parts import item_chunks
+def _warn(faults: Faults, job: Job, table: SourceTable | None) -> None:
+    limits = job.limits if faults.needs_limits else Limits()
+    for sentence in sentences(faults, limits, table):
+        warn(sentence)
 
-        def plan(on_progress: OnProgress) -> list[Part]:
-            number = 0
-            for number, _ in enumerate(items.of(None), 1):
-                if number % COUNTED_AT_A_TIME == 0:
-                    on_progress("counting", number, None)
-            return item_chunks(number, unit)
 
-        return self._run(job, plan)
+def _on_cluster(
+    command: str, job: Job, source: Input, options: Any, inputs: Sequence[str]
+) -> Faults:
+    from regard.cluster.bulk import ray_workers, run_in_chunks
+    from regard.cluster.settings import Settings, contents_of, settings_of, states_of
 
-    def _inputs(self) -> list[Any]:
-        """Return facts by which a change of the inputs shows."""
-        from regard.cluster.settings import contents_of, states_of
+    def settings() -> Settings:
+        facts = states_of(inputs) if command == "caption" else contents_of(inputs)
+        return settings_of(command, options, job.runs, facts)
 
-        names = [str(name) for name in self.inputs if name is not None]
-        return states_of(names) if self.are_many else contents_of(names)
-
-    def _run(self, job: Job, plan: Callable[[OnProgress], list[Part]]) -> dict[str, Any]:
-        bulk = self.options.bulk
-        warn(_start_line(bulk.cluster))
-        try:
-            from regard.cluster.bulk_workers import RayWorkers
-        except ImportError as error:
-            raise UserError(
-                f"--cluster needs Ray Data, which is not installed: {install_command('ray[data]')}"
-            ) from error
-        from regard.cluster.chunk_folder import ChunkFolder
-        from regard.cluster.settings import settings_of
-        from regard.inference.parts import Part
-
-        folder = ChunkFolder(self.outputs)
-        with folder.locked(), PreparationView() as on_progress:
-            settings = settings_of(self.command, self.options, self.runs, self._inputs())
-            folder, chunks = folder.prepare(settings, lambda: plan(on_progress) or [Part(0, 0, 0)])
-            rest = [part for part in chunks if not folder.is_finished(part)]
-            num_finished = len(chunks) - len(rest)
-            if num_finished:
-                warn(f"{num_finished} of {len(chunks)} chunks are finished: continuing")
-
-            def started(num_workers: int) -> None:
-                workers = "1 worker" if num_workers == 1 else f"{num_workers} workers"
-                warn(f"Ray has started: {workers}, {num_finished} of {len(chunks)} chunks finished")
-                on_progress(CHUNKS, num_finished, len(chunks))
-
-            def progress() -> None:
-                nonlocal num_finished
-                num_finished += 1
-                on_progress(CHUNKS, num_finished, len(chunks))
-
-            try:
-                if rest:
-                    workers = RayWorkers(bulk.cluster, bulk.workers, bulk.gpus or 0.0)
-                    workers.run(job, folder, rest, started, progress)
-            except (KeyboardInterrupt, TerminatedError):
-                # also counts chunks of workers that ended before their report
-                warn(_stop_line(sum(map(folder.is_finished, chunks)), len(chunks), folder.path))
-                raise
-            return folder.join(chunks)
+    bulk: BulkOptions = options.bulk
+    address = bulk.cluster or LOCAL
+    warn(_start_line(address))
+    workers = ray_workers(address, bulk.workers, bulk.gpus or 0.0)
+    with PreparationView() as on_progress:
+        return run_in_chunks(job, source, workers, settings, warn, on_progress)
 
 
 def _start_line(address: str) -> str:
@@ -175,10 +151,3 @@ def _start_line(address: str) -> str:
     if address == LOCAL:
         return "starting Ray on this machine: ten seconds or more"
     return f"connecting to the Ray cluster ({address})"
-
-
-def _stop_line(num_finished: int, number: int, folder: Path) -> str:
-    """Return the line of a stopped command about the chunks that its repetition does not repeat."""
-    if not num_finished:
-        return f"no chunk of {number} is finished: the repeated command begins with the first"
-    return f"saved {num_finished} of {number} chunks in {folder}: repeat the command to continue"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.cli import show
-from regard.cli.lines import MOSTLY
 from regard.cli.output import say, warn
 from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs
@@ -18,6 +17,7 @@ from regard.cli.progress import PreparationView
 from regard.config import Data, SearchConfig
 from regard.config.checks import CountOrZero
 from regard.errors import UserError, counted
+from regard.inference.faults import MOSTLY
 from regard.names import FILE_OPTIONS
 from regard.runtime.memory_policy import pause_collection
 from regard.storage.record import digest_of_file

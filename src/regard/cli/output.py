@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from regard.characters import with_escapes
+from regard.errors import UserError
+from regard.storage.files import resolved
 
 FILE_FIELD = re.compile(
     r"(?:--)?\bdata\.((?:no-)?header|(?:source|target)[-_]column|feature[-_]columns|encoding|delimiter|sheet)\b(?!\.\w)"
@@ -48,3 +51,19 @@ def with_own_options(message: str, options: type | None) -> str:
         return f"--{name}" if name.removeprefix("no-").replace("-", "_") in names else match[0]
 
     return FILE_FIELD.sub(own, message)
+
+
+def check_different(read: Iterable[str], *written: Path | None) -> None:
+    """Raise a UserError if two files to write are the same, if one of them is read, or if one has
+    the name of a compressed file."""
+    named = [path for path in written if path]
+    for path in named:
+        if path.suffix.lower() == ".gz":
+            raise UserError(f"cannot write {path}: files are not compressed; leave out .gz")
+    files = [resolved(path) for path in named if path.is_file() or not path.exists()]
+    if len(set(files)) < len(files):
+        names = " and ".join(map(str, named))
+        raise UserError(f"two of the files to write are the same: {names}. Name different files")
+    for name in read:
+        if name != "-" and resolved(name) in files:
+            raise UserError(f"{name} would be overwritten while it is read: write to another file")

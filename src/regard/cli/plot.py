@@ -138,7 +138,7 @@ def run(arguments: list[str]) -> None:
 def _draw_experts(task: Task[Any], model: Any, options: Options) -> None:
     """Draw the work of the experts over a file of sources. UserError for options that do not apply,
     and for a model without experts."""
-    from regard.cli.lines import LineInput
+    from regard.inference.lines import LineInput, encoding_of
     from regard.viewing import experts
 
     kind: AttentionKind = options.kind or "encoder_experts"
@@ -155,7 +155,8 @@ def _draw_experts(task: Task[Any], model: Any, options: Options) -> None:
     if not task.takes_targets:
         raise UserError("--experts is for runs that translate: leave it out, and use --kind")
     with ExitStack() as files:
-        lines = list(LineInput.open(options.text, files, lambda _: None).lines)
+        encoding = encoding_of(options.text, None, warn).reading
+        lines = list(LineInput.open(options.text, files, lambda _: None, encoding).lines)
     results = model.translate(lines)
     num_refused = sum(result.is_refused for result in results)
     if all(result.lazy_trace is None for result in results):

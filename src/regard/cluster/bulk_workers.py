@@ -12,6 +12,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ import ray.data
 
 from regard.cluster.chunk_folder import ChunkFolder
 from regard.cluster.connection import LOCAL, check_node, connected
-from regard.cluster.job import Job, PartWorker
 from regard.errors import UserError
+from regard.inference.loop import Job, Task, run
 from regard.inference.parts import Part
 
 PROBLEM = "problem"
@@ -114,7 +115,7 @@ class ChunkActor:
         self._job = job
         self._folder = folder
         self._directory = directory
-        self._worker: PartWorker | None = None
+        self._task: Task | None = None
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, Any]:
         """Process the chunks of a batch and return a message for each, empty if it succeeded."""
@@ -123,14 +124,14 @@ class ChunkActor:
 
     def _problem(self, part: Part) -> str:
         try:
-            if self._worker is None:
-                self._worker = self._open()
-            self._folder.run(self._worker, part)
+            if self._task is None:
+                self._task = self._open()
+            self._folder.run(partial(run, self._task), part)
         except UserError as error:
             return str(error)
         return ""
 
-    def _open(self) -> PartWorker:
+    def _open(self) -> Task:
         try:
             os.chdir(self._directory)
             has_manifest = self._folder.has_manifest
@@ -141,4 +142,4 @@ class ChunkActor:
                 f"node {socket.gethostname()} does not have {self._directory / self._folder.path}: "
                 "all nodes need the same folders, as on a shared file system"
             )
-        return self._job.open()
+        return self._job.open(lambda _: None)

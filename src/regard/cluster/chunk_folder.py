@@ -16,15 +16,16 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from regard.cluster.job import Faults, PartWorker, merged
 from regard.cluster.settings import Settings, difference
 from regard.data.files.parquet_output import is_parquet, join_parquet
 from regard.errors import UserError
+from regard.inference.faults import Faults
+from regard.inference.loop import Outputs
 from regard.inference.parts import Part
 from regard.storage.files import (
     LEFT_OVER,
@@ -45,8 +46,8 @@ MAX_ATTEMPTS = 4
 class ChunkFolder:
     """Folder of finished chunks."""
 
-    outputs: tuple[Path | None, ...]
-    """Files that the chunks are joined to. None: an output that is not written."""
+    outputs: Outputs
+    """Files that the chunks are joined to."""
     job: str = ""
     """Identity of the job, which `prepare` sets."""
 
@@ -110,8 +111,8 @@ class ChunkFolder:
         sizes = self._read(record)["sizes"]
         return sizes == [_size(file) for file in self._files(part)]
 
-    def run(self, worker: PartWorker, part: Part) -> None:
-        """Process a chunk, unless it is finished. UserError as the worker raises, or if the chunk
+    def run(self, process: Callable[[Part, Outputs], Faults], part: Part) -> None:
+        """Process a chunk, unless it is finished. UserError as the function raises, or if the chunk
         has ended the processes of `MAX_ATTEMPTS` workers."""
         if self.is_finished(part):
             return
@@ -124,10 +125,10 @@ class ChunkFolder:
                 f"{self.path}: they may lack memory. Lower --workers, or use machines with more"
             )
         files = self._files(part)
-        faults = worker.run(part, files)
+        faults = asdict(process(part, files))
         _write(self._record(part), {"faults": faults, "sizes": [_size(file) for file in files]})
 
-    def join(self, chunks: Sequence[Part]) -> dict[str, Any]:
+    def join(self, chunks: Sequence[Part]) -> Faults:
         """Join the outputs of all chunks, remove the folder and return the faults of all chunks.
         UserError if a chunk is missing or an output cannot be written."""
         missing = [part.number for part in chunks if not self.is_finished(part)]
@@ -139,24 +140,22 @@ class ChunkFolder:
             for output, *parts in zip(self.outputs, *map(self._files, chunks), strict=True):
                 if output is not None:
                     join_files(parts, files.enter_context(whole(output)))
-        faults = merged(self._faults(part) for part in chunks)
+        faults = Faults.joined(self._read(self._record(part))["faults"] for part in chunks)
         # The name changes first, so that no other process finds half of the chunks.
         removed = self.path.replace(self.path.with_name(f".{uuid4().hex}.unfinished"))
         shutil.rmtree(removed, ignore_errors=True)
         return faults
 
-    def _faults(self, part: Part) -> Faults:
-        faults: Faults = self._read(self._record(part))["faults"]
-        return faults
-
     def _record(self, part: Part) -> Path:
         return self._file(part, "json")
 
-    def _files(self, part: Part) -> list[Path | None]:
-        return [
-            None if output is None else self._file(part, f"{number}{output.suffix or '.txt'}")
-            for number, output in enumerate(self.outputs)
-        ]
+    def _files(self, part: Part) -> Outputs:
+        return Outputs(
+            *(
+                None if output is None else self._file(part, f"{number}{output.suffix or '.txt'}")
+                for number, output in enumerate(self.outputs)
+            )
+        )
 
     def _file(self, part: Part, suffix: str) -> Path:
         return self.path / f"{part.number:06}.{self.job}.{suffix}"

@@ -15,11 +15,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import BinaryIO, Generic, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Generic, TypeVar
 
 from regard.data.files.lines import MAX_LINE, check_beginning
 from regard.errors import UserError
 from regard.storage.files import GZIP, check_input, unreadable
+
+if TYPE_CHECKING:
+    from regard.data.files.source_table import SourceTable
+    from regard.inference.loop import Run
+    from regard.runtime.progress import OnProgress
 
 Item = TypeVar("Item")
 
@@ -27,6 +32,8 @@ BLOCK = 1 << 20
 """Number of bytes that are read at once to count lines."""
 NUM_CHUNKS, MIN_BYTES, MAX_BYTES = 256, 1 << 13, 1 << 20
 """Number of chunks of an input, and bounds of the number of bytes of a chunk, which come first."""
+COUNTED_AT_A_TIME = 10_000
+"""Number of items between two reports of progress while items are counted."""
 STATEFUL = ("utf-7", "hz", "iso2022")
 """Beginnings of the names of encodings in which the meaning of bytes depends on those before."""
 
@@ -123,7 +130,15 @@ class Items(Generic[Item]):
     """Items of an input that is read from its beginning, such as rows of a table. Parts in
     increasing order are read in one pass."""
 
-    def __init__(self, read: Callable[[], Iterator[Item]]) -> None:
+    follow: ClassVar[bool] = False
+
+    def __init__(
+        self, read: Callable[[], Iterator[Item]], unit: int, table: SourceTable | None = None
+    ) -> None:
+        """`unit` is the number of items that are processed together, and `table` the table whose
+        rows they are."""
+        self.table = table
+        self._unit = unit
         self._read = read
         self._rest: Iterator[Item] = iter(())
         self._next: int | None = None
@@ -142,10 +157,31 @@ class Items(Generic[Item]):
             self._next += 1
             yield item
 
+    def chunks(self, run: Run) -> Iterator[list[Item]]:
+        """Yield lists of items."""
+        return chunks(self.of(run.part), self._unit)
 
-def count(items: Iterable[object]) -> int:
-    """Return the number of items."""
-    return sum(1 for _ in items)
+    def check_divisible(self) -> None:
+        """Items can always be divided."""
+
+    def part_of(self, shard: Shard) -> Part:
+        """Return the items of a shard."""
+        return shard.of_items(sum(1 for _ in self._read()))
+
+    def plan(self, on_progress: OnProgress) -> list[Part]:
+        """Return all items as chunks, and report the number of items that are counted."""
+        number = 0
+        for number, _ in enumerate(self._read(), 1):
+            if number % COUNTED_AT_A_TIME == 0:
+                on_progress("counting", number, None)
+        return item_chunks(number, self._unit)
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yield lists of at most `size` items, such as lines."""
+    rest = iter(items)
+    while chunk := list(islice(rest, size)):
+        yield chunk
 
 
 def _opened(path: Path) -> BinaryIO:

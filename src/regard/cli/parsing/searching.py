@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from regard.cli.output import warn
 from regard.cli.parsing.options import parse as parse_options
-from regard.cli.table_rows import check_lines_output
 from regard.config.unused import ONE_HYPOTHESIS, Unused
+from regard.inference.tables import check_lines_output
 from regard.runs.ensemble import all_members, members_of
 from regard.runs.folder import RunFolder
 
