@@ -176,6 +176,16 @@ def test_translations_of_lines(run, tmp_path, capsys, cluster):
         assert words in plain[2]
 
 
+def test_chunks_of_a_file_in_two_encodings_are_read_as_the_whole_file(
+    run, tmp_path, capsys, cluster
+):
+    path = tmp_path / "in.txt"
+    path.write_bytes("café a b\nstraße b\n".encode("latin-1") * 9 + "café b\n".encode() * 2)
+    plain = outputs(capsys, "translate", run, path, tmp_path / "plain", *SHORT)
+    assert outputs(capsys, "translate", run, path, tmp_path / "chunks", *SHORT, *cluster) == plain
+    assert "read as cp1252" in plain[2]
+
+
 TABLE = "n;source;remark\n" + "".join(
     f'{n};{" ".join("abcdefg"[: n % 7])};"a; {n}\nb"\n' for n in range(23)
 )
