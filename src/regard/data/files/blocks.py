@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
+from collections.abc import Iterator
 from functools import lru_cache
 from io import BufferedIOBase
 from pathlib import Path
 from typing import NamedTuple
 
 from regard.errors import UserError
-from regard.storage.files import GZIP, open_bytes
+from regard.storage.files import open_bytes
 
 NUM_BLOCKS = 1000
 """Number of blocks of a file."""
@@ -28,8 +29,8 @@ ALIGNMENT = 4
 
 SMALL = 1 << 21
 """Number of bytes below which all rows are read."""
-USUAL_RATIO = 4
-"""Usual ratio of unpacked to packed bytes of text."""
+LONG_BEGINNING = 1 << 21
+"""Number of bytes of the beginning that stay in memory."""
 
 
 class Block(NamedTuple):
@@ -41,25 +42,29 @@ class Block(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Blocks of a file, without its beginning, and its end."""
+    """Beginning of a file, blocks beyond the first one, and its end."""
 
-    inner: tuple[Block, ...]
-    end: bytes
+    beginning: bytes
+    """First bytes; all bytes of a small file."""
+    inner: tuple[Block, ...] = ()
+    end: bytes = b""
     """Last bytes of the file. The first line may be incomplete."""
+    is_whole: bool = True
+    """Whether the beginning is the whole file. Then there are no blocks."""
 
-
-def is_small(path: Path) -> bool:
-    """Return whether a file is read completely in a time that does not matter."""
-    size = path.stat().st_size
-    if size > SMALL:
-        return False
-    with path.open("rb") as file:
-        return size <= SMALL // USUAL_RATIO or file.read(len(GZIP)) != GZIP
+    def contents(self) -> Iterator[bytes]:
+        """Yield parts of the whole file."""
+        if self.is_whole:
+            for begin in range(0, len(self.beginning), MIN_BLOCK):
+                yield self.beginning[begin : begin + MIN_BLOCK]
+        yield from (block.content for block in self.inner)
+        yield self.end
 
 
 def blocks_of(path: Path) -> Blocks:
-    """Return blocks at equal distances in a file. A gzip file is unpacked once; of another file,
-    only the blocks are read. Memory is bounded. UserError if the file cannot be read."""
+    """Return the beginning of a file, and of a large file blocks at equal distances. A gzip file is
+    unpacked once; of another file, only the blocks are read. Memory is bounded. UserError if the
+    file cannot be read."""
     status = path.stat()
     return _blocks(path, (status.st_size, status.st_mtime_ns))
 
@@ -69,8 +74,15 @@ def _blocks(path: Path, stamp: tuple[int, int]) -> Blocks:
     size, _ = stamp
     try:
         with open_bytes(path) as file:
-            length = _length(file.peek(BEGINNING))
-            return _at_places(file, size, length) if file.seekable() else _of_stream(file, length)
+            beginning = file.read(LONG_BEGINNING)
+            if len(beginning) < min(SMALL, LONG_BEGINNING):
+                return Blocks(beginning)
+            length = _length(beginning[:BEGINNING])
+            if file.seekable():
+                inner, end = _at_places(file, size, length)
+            else:
+                inner, end = _of_stream(beginning, file, length)
+            return Blocks(beginning, inner, end, is_whole=False)
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"cannot read {path}: {error}") from error
 
@@ -81,8 +93,8 @@ def _length(beginning: bytes) -> int:
     return min(max(wanted, MIN_BLOCK), MAX_BLOCK) // ALIGNMENT * ALIGNMENT
 
 
-def _at_places(file: BufferedIOBase, size: int, length: int) -> Blocks:
-    """Return the blocks of a file of this size, in which any place can be read."""
+def _at_places(file: BufferedIOBase, size: int, length: int) -> tuple[tuple[Block, ...], bytes]:
+    """Return the blocks and the end of a file of this size, in which any place can be read."""
     end = max(size - BEGINNING, 0) // ALIGNMENT * ALIGNMENT
     number = max(min(NUM_BLOCKS, MAX_BYTES // length, end // length), 1)
     distance = (end // number // ALIGNMENT + 1) * ALIGNMENT
@@ -97,15 +109,17 @@ def _at_places(file: BufferedIOBase, size: int, length: int) -> Blocks:
         covered = place + len(content)
         blocks.append(Block(content, max(distance, len(content))))
     file.seek(end)
-    return Blocks(tuple(blocks), file.read())
+    return tuple(blocks), file.read()
 
 
-def _of_stream(file: BufferedIOBase, length: int) -> Blocks:
-    """Return every n-th block of a file that can only be read from its beginning to its end. If the
-    blocks are too many, every second one is dropped, and n is doubled."""
+def _of_stream(
+    beginning: bytes, file: BufferedIOBase, length: int
+) -> tuple[tuple[Block, ...], bytes]:
+    """Return every n-th block of a file that can only be read from its beginning to its end, and
+    its end. If the blocks are too many, every second one is dropped, and n is doubled."""
     largest, step, number = min(2 * NUM_BLOCKS, MAX_BYTES // length), 1, 0
     contents, last = list[bytes](), deque[bytes](maxlen=-(-BEGINNING // length))
-    while content := file.read(length):
+    for content in _parts(beginning, file, length):
         if number % step == 0:
             contents.append(content)
             if len(contents) > largest:
@@ -115,4 +129,14 @@ def _of_stream(file: BufferedIOBase, length: int) -> Blocks:
         last.append(content)
     end = number - len(last)
     inner = contents[1 : -(-end // step)]
-    return Blocks(tuple(Block(content, step * length) for content in inner), b"".join(last))
+    return tuple(Block(content, step * length) for content in inner), b"".join(last)
+
+
+def _parts(beginning: bytes, file: BufferedIOBase, length: int) -> Iterator[bytes]:
+    """Yield parts of this length of a file after its beginning was read, the beginning included."""
+    place = len(beginning) // length * length
+    yield from (beginning[begin : begin + length] for begin in range(0, place, length))
+    rest = beginning[place:]
+    while content := rest + file.read(length - len(rest)):
+        rest = b""
+        yield content

@@ -3,6 +3,7 @@ and Parquet. The first row is the header."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import zlib
@@ -65,12 +66,15 @@ MAX_DEPTH = 20
 """Number of levels of nested columns."""
 
 
-def named_rows(path: Path, kind: TableFormat, sheet: str | None) -> Iterator[Row]:
-    """Yield the rows of a file, the header first. UserError if it cannot be read, or if the library
-    for it is not installed."""
+def named_rows(
+    path: Path, kind: TableFormat, sheet: str | None, content: bytes | None = None
+) -> Iterator[Row]:
+    """Yield the rows of a file, the header first. `content` are the first bytes of JSON lines, if
+    they are known. UserError if the file cannot be read, or if the library for it is not
+    installed."""
     match kind:
         case "jsonl":
-            return _json_rows(path)
+            return _json_rows(path, content)
         case "json":
             return _rows_of(_array_objects(path), path, "json")
         case "workbook":
@@ -130,9 +134,9 @@ def _place_of_records(text: str) -> int | None:
     return None
 
 
-def _json_rows(path: Path) -> Iterator[Row]:
+def _json_rows(path: Path, content: bytes | None) -> Iterator[Row]:
     """Yield the rows of lines with a JSON object each."""
-    with open_bytes(path) as file:
+    with open_bytes(path) if content is None else io.BytesIO(content) as file:
         objects = _json_objects(decoded(file, path), path)
         first = list(islice(objects, NUM_OBJECTS))
         wrong = [value for _, value in first if isinstance(value, UserError)]
@@ -163,8 +167,7 @@ def _rows_of(
 def _names_beyond(path: Path, kind: TableFormat, known: Set[str]) -> Iterator[str]:
     """Yield the names of objects in all parts of a file that have a known name too. Objects inside
     the objects of an array have other names."""
-    blocks = blocks_of(path)
-    for content in (*(block.content for block in blocks.inner), blocks.end):
+    for content in blocks_of(path).contents():
         objects = objects_in(content.decode("utf-8", "ignore"), kind)
         for value in islice(objects, NUM_OBJECTS_PER_BLOCK):
             if known & value.keys():

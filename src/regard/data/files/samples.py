@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from pathlib import Path
 
-from regard.data.files.blocks import Block, blocks_of, is_small
+from regard.data.files.blocks import Block, blocks_of
 from regard.data.files.cells import cell_text
 from regard.data.files.lines import LEGACY_ENCODING, MAX_LINE, Line, legacy_text, mixed_text
 from regard.data.files.named_rows import BETWEEN, objects_in, parquet_rows_at
-from regard.data.files.tables import Quotes, TableSettings, is_blank, rows_of
+from regard.data.files.tables import Quotes, Row, TableSettings, is_blank, rows_of
 from regard.data.recognition.dictionaries import Dictionary, dictionary_rows
 from regard.data.recognition.encodings import Encoding
-from regard.data.recognition.formats import FileFormat, is_filled, read_rows
+from regard.data.recognition.formats import FileFormat, is_filled, read_rows, rows_of_beginning
 
 NUM_ROWS = 5000
 """Number of rows of a sample."""
@@ -94,10 +94,13 @@ def sample_rows(path: Path, form: FileFormat, settings: TableSettings) -> Sample
     unpacked completely if they are gzipped. UserError if the file cannot be read."""
     if form.kind == "parquet":
         return _of_parquet(path)
-    if form.kind == "workbook" or not path.is_file() or is_small(path):
-        return sample_of(_rows(path, form, settings))
-    first = list(islice(_rows(path, form, settings), NUM_FIRST))
+    if form.kind == "workbook" or not path.is_file():
+        return sample_of(_rows(read_rows(path, form, settings)))
     blocks = blocks_of(path)
+    beginning = _rows(rows_of_beginning(path, form, settings))
+    if blocks.is_whole:
+        return sample_of(beginning)
+    first = list(islice(beginning, NUM_FIRST))
     num_lines = _num_lines(first) / max(len(first), 1)
     sizes = [_num_rows(block, form) / num_lines for block in blocks.inner]
     num_rows = int(sum(sizes[:1]) + sum(sizes))  # the first size is that of the beginning too
@@ -106,16 +109,14 @@ def sample_rows(path: Path, form: FileFormat, settings: TableSettings) -> Sample
         begin = next(n for n, place in enumerate(accumulate(sizes)) if place > 2 * NUM_FIRST)
         rows = _of_blocks(blocks.inner[begin:], sizes[begin:], reader)
     if 2 * len(rows) < NUM_INNER:  # few rows, or rows that are larger than a block
-        return sample_of(_rows(path, form, settings))
+        return sample_of(_rows(read_rows(path, form, settings, otherwise="latin-1")))
     last = deque(reader(blocks.end), maxlen=NUM_LAST)
     return Sample([*first, *rows, *last], num_rows)
 
 
-def _rows(path: Path, form: FileFormat, settings: TableSettings) -> Iterator[Cells]:
-    """Yield the rows of the table in a file that are not blank."""
-    for row in read_rows(path, form, settings, otherwise="latin-1"):
-        if is_filled(row):
-            yield row.cells
+def _rows(rows: Iterable[Row]) -> Iterator[Cells]:
+    """Yield the cells of the rows of a table that are not blank."""
+    return (row.cells for row in rows if is_filled(row))
 
 
 def _of_parquet(path: Path) -> Sample:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 import zlib
 from collections import Counter
@@ -12,7 +13,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 
-from regard.data.files.blocks import blocks_of
+from regard.data.files.blocks import Blocks, blocks_of
 from regard.data.files.lines import (
     MAX_LINE,
     LineProblem,
@@ -188,9 +189,10 @@ def _recognise(path: Path, settings: TableSettings, stamp: tuple[int, int]) -> F
         return _below_titles(path, FileFormat(SUFFIXES[suffix_of(path)]), settings)
     if has_json_records(path):
         return FileFormat("json")
-    head = _head(path)
+    blocks = blocks_of(path)
+    head = _head(blocks.beginning)
     check_text(head, path)
-    beyond = _lines_beyond(path, head)
+    beyond = _lines_beyond(blocks, head)
     if settings.encoding is not None:
         encoding = encodings.named(settings.encoding)
     else:
@@ -212,34 +214,34 @@ def encoding_of_lines(path: Path, name: str | None) -> Encoding:
         return encodings.named(name)
     if not path.is_file():
         return UTF8
-    head = _head(path)
     try:
-        return encodings.recognise(head, path)
+        with open_bytes(path) as file:
+            head = file.read(HEAD)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    try:
+        return encodings.recognise(_head(head), path)
     except UserError:
         return UTF8
 
 
-def _head(path: Path) -> bytes:
+def _head(beginning: bytes) -> bytes:
     """Return the first bytes of a file, which end with a whole line; more if these are blank."""
-    try:
-        with open_bytes(path) as file:
-            head = content = file.read(HEAD)
-            while content and not head.strip():
-                head += (content := file.read(HEAD))
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
+    head = beginning[:HEAD]
+    head = head if head.strip() else beginning
     if len(head) >= HEAD:
         head = head[: head.rfind(b"\n") + 1] or head[: HEAD // 4 * 4]
     return head
 
 
-def _lines_beyond(path: Path, head: bytes) -> bytes:
+def _lines_beyond(blocks: Blocks, head: bytes) -> bytes:
     """Return lines at equal distances in the rest of a file that is larger than its first bytes.
     None if these have NUL bytes, as UTF-16 has."""
-    if len(head) < HEAD // 2 or b"\0" in head or path.stat().st_size <= len(head):
+    if len(head) < HEAD // 2 or b"\0" in head:
         return b""
-    blocks = blocks_of(path).inner
-    contents = (block.content for block in blocks[:: len(blocks) // NUM_BLOCKS + 1])
+    if blocks.is_whole:
+        return blocks.beginning[len(head) :]
+    contents = (block.content for block in blocks.inner[:: len(blocks.inner) // NUM_BLOCKS + 1])
     return b"".join(text[text.find(b"\n") + 1 : text.rfind(b"\n") + 1] for text in contents)
 
 
@@ -426,14 +428,16 @@ def read_rows(
     *,
     otherwise: str | None = None,
     notes: list[LineProblem] | None = None,
+    content: bytes | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of a file with columns, the header included, in constant memory. Rows above
+    """Yield the rows of a file with columns, the header included, in constant memory. `content` are
+    the bytes of the file, or the first ones, if they are known. Rows above
     the table have the fault "title", apart from blank rows, and rows with more cells than the table
     has columns the fault "many columns"; those of `marked` are no examples. A header without a cell
     above the names of the rows gets a blank one. Lines of a UTF-8 file that are not UTF-8 are
     decoded with the encoding `otherwise`, if it is set; lines with byte-order marks or in another
     encoding are added to `notes`. UserError if the file cannot be read."""
-    rows = _all_rows(path, form, settings, otherwise, notes)
+    rows = _all_rows(path, form, settings, otherwise, notes, content)
     for row in rows:
         if is_blank(row.cells):
             yield row
@@ -460,12 +464,13 @@ def _all_rows(
     settings: TableSettings,
     otherwise: str | None,
     notes: list[LineProblem] | None,
+    content: bytes | None,
 ) -> Iterator[Row]:
     """Yield all rows of a file, in constant memory."""
     if form.kind in TITLES:
-        yield from named_rows(path, form.kind, settings.sheet)
+        yield from named_rows(path, form.kind, settings.sheet, content)
         return
-    with open_bytes(path) as file:
+    with open_bytes(path) if content is None else io.BytesIO(content) as file:
         lines = decoded(file, path, otherwise, form.encoding.reading)
         if form.dictionary is not None and form.dictionary.has_sounds:
             lines = map(without_comment, lines)
@@ -483,7 +488,7 @@ def titles_line(path: Path, form: FileFormat, settings: TableSettings) -> str:
     number = max(form.first_line, form.second_line)
     if number == 0:
         return ""
-    rows = islice(read_rows(path, form, settings, otherwise="latin-1"), number)
+    rows = islice(rows_of_beginning(path, form, settings), number)
     titles = [row for row in rows if row.fault == "title"]
     lines = numbers_of([row.line for row in titles])
     cells = [cell for cell in titles[0].cells if cell.strip()]
@@ -499,5 +504,16 @@ def is_filled(row: Row) -> bool:
 def first_rows(path: Path, form: FileFormat, settings: TableSettings, number: int) -> list[Row]:
     """Return the first rows of the table in a file that can be read, the header included. Blank
     rows do not count."""
-    rows = read_rows(path, form, settings, otherwise="latin-1")
-    return list(islice(filter(is_filled, rows), number))
+    return list(islice(filter(is_filled, rows_of_beginning(path, form, settings)), number))
+
+
+def rows_of_beginning(path: Path, form: FileFormat, settings: TableSettings) -> Iterator[Row]:
+    """Yield the rows of a file, or of the beginning of a large file, which is not opened again."""
+    content = None
+    if path.is_file() and form.kind in ("text", "csv", "jsonl"):
+        blocks = blocks_of(path)
+        content = blocks.beginning
+        is_cut = not blocks.is_whole and form.encoding.is_utf8
+        if is_cut and (end := content.rfind(b"\n") + 1):
+            content = content[:end]
+    return read_rows(path, form, settings, otherwise="latin-1", content=content)

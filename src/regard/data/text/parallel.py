@@ -141,7 +141,7 @@ def pair_columns(path: Path, settings: TableSettings) -> PairColumns:
         return PairColumns(form, settings.header is True, Columns(source, (target,), features))
     table = open_table(path, settings)
     columns = columns_of(table, settings, "translate")
-    beginning = islice(formats.read_rows(path, table.form, settings), NUM_ROWS)
+    beginning = islice(formats.rows_of_beginning(path, table.form, settings), NUM_ROWS)
     has_comments = any(row.fault in ("comment", "other table") for row in beginning)
     names = ReadColumns.of_table(table.header, len(table.first), columns.source, columns.targets)
     return PairColumns(table.form, table.header is not None, columns, has_comments, names)
