@@ -7,11 +7,16 @@ import json
 
 import pytest
 
+from regard.data.files import blocks, named_rows, workbooks
 from regard.data.files.objects import table_of
 from regard.data.files.tables import TableSettings
-from regard.data.recognition.inspection import inspect_table
+from regard.data.recognition import formats
+from regard.data.recognition.inspection import inspect, inspect_table
 from regard.data.recognition.table import USUAL_NAMES, columns_of, open_table
+from regard.data.text import parallel
 from regard.errors import UserError
+from regard.storage.files import open_bytes, read_bytes
+from tests.data.files.test_workbooks import workbook
 
 HEAD = ("id", "text", "label", "file", "caption", "word", "form")
 ROWS = [
@@ -64,8 +69,39 @@ def test_files_and_data_in_memory_have_the_same_header_and_columns(tmp_path, tas
         ),
     ],
 )
-@pytest.mark.parametrize("task", USUAL_NAMES)
+@pytest.mark.parametrize("task", ["classify", "caption"])
 def test_the_error_lists_the_columns_and_the_option(tmp_path, settings, message, task):
     for table in tables(tmp_path, OTHER, ROWS, OTHER):
         with pytest.raises(UserError, match=message):
             columns_of(table, settings, task)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+def test_a_file_is_opened_once_to_recognise_and_once_to_read(tmp_path, monkeypatch, name):
+    list(tables(tmp_path, HEAD, ROWS))
+    blocks._blocks.cache_clear()
+    opened = list[str]()
+
+    def counted(path):
+        opened.append(str(path))
+        return open_bytes(path)
+
+    for module in (blocks, formats, named_rows, parallel):
+        monkeypatch.setattr(module, "open_bytes", counted)
+    settings = TableSettings(source_columns=("word",), target_columns=("form",))
+    inspect(tmp_path / name, settings)
+    assert len(opened) == 1
+    assert len(parallel.read_pairs(tmp_path / name, settings=settings).pairs) == len(ROWS)
+    assert len(opened) == 2
+
+
+def test_a_workbook_is_parsed_once(tmp_path, monkeypatch):
+    path, opened = tmp_path / "a.xlsx", list[object]()
+    path.write_bytes(workbook([("cover",)], [HEAD, *ROWS]))
+    monkeypatch.setattr(
+        workbooks, "read_bytes", lambda name: opened.append(name) or read_bytes(name)
+    )
+    settings = TableSettings(source_columns=("word",), target_columns=("form",))
+    inspect(path, settings)
+    assert len(parallel.read_pairs(path, settings=settings).pairs) == len(ROWS)
+    assert len(opened) == 1

@@ -4,8 +4,8 @@ The first row is a header by its form (`header.first_row`), by a label that no o
 where the caller names usual columns, by one of their names that no row below has.
 
 Columns are those of the settings, those with usual names, or of two columns the other one. Without
-any of them a file is read in order. If one of more than two columns is known, or none in memory, an
-error lists the columns and the option that decides.
+any of them, and for pairs of texts, a file is read in order. If one of more than two columns is
+known, or none in memory, an error lists the columns and the option that decides.
 The choice by content (`roles`) precedes a training and becomes settings."""
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def columns_of(table: Table, settings: TableSettings, task: TaskName) -> Columns
             return Columns(0, (1,), features)
     sources = numbers_of_columns(table, "source", chosen[0]) or _usual(table, task, 0, chosen[1])
     targets = numbers_of_columns(table, "target", chosen[1]) or _usual(table, task, 1, chosen[0])
-    is_half = header is not None and bool(sources) != bool(targets)
+    is_half = task != "translate" and header is not None and bool(sources) != bool(targets)
     if width > 2 and (is_half or (is_in_memory and not (sources and targets))):
         missing = "target" if sources else "source"
         names = show_cells([column_name(header, number) for number in range(width)])
