@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from regard import recipes
+from regard.cli.parsing.options import split
 from regard.config import (
     DATA_SECTIONS,
     KINDS,
@@ -161,7 +161,7 @@ def inspect_file(name: str, arguments: Sequence[str]) -> Inspection | None:
     resumed run, a pipe, a JSON file, or if the targets have a file of their own."""
     path = Path(name)
     is_inspected = is_data_file(name) and can_inspect(path)
-    if not is_inspected or {"--resume", "--data.target-path"} & set(_flags(arguments)):
+    if not is_inspected or {"--resume", "--data.target-path"} & _words(arguments).keys():
         return None
     task = option_values(arguments, "--data.task").get("--data.task")
     known = cast(TaskName, task) if task in get_args(TaskName) else None
@@ -170,9 +170,8 @@ def inspect_file(name: str, arguments: Sequence[str]) -> Inspection | None:
 
 def option_values(arguments: Sequence[str], *flags: str) -> dict[str, str]:
     """Return the values of these options as they are typed. No entry for an option without one."""
-    words = [word for argument in arguments for word in argument.split("=", 1)]
-    pairs = ((flag, value) for flag, value in pairwise(words) if flag in flags)
-    return {flag: value for flag, value in pairs if not value.startswith("--")}
+    words = _words(arguments)
+    return {flag: words[flag][0] for flag in flags if words.get(flag)}
 
 
 def has_help_option(arguments: Sequence[str]) -> bool:
@@ -180,9 +179,9 @@ def has_help_option(arguments: Sequence[str]) -> bool:
     return not HELP.isdisjoint(arguments)
 
 
-def _flags(arguments: Sequence[str]) -> list[str]:
-    """Return the names of the options that are set."""
-    return [argument.partition("=")[0] for argument in arguments]
+def _words(arguments: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Return the words after each option, up to the next option."""
+    return {typed.flag: typed.words for typed in split(arguments)}
 
 
 def _table_settings(arguments: Sequence[str], data: Data | None = None) -> TableSettings:
@@ -195,36 +194,21 @@ def _table_settings(arguments: Sequence[str], data: Data | None = None) -> Table
         flags[flag]: value for flag, value in option_values(arguments, *flags).items()
     }
     for side in ("source", "target"):
-        if values := _all_values(arguments, f"--data.{side}-column"):
-            changed[f"{side}_columns"] = values
+        if values := _words(arguments).get(f"--data.{side}-column"):
+            changed[f"{side}_columns"] = tuple(values)
     kind = option_values(arguments, "--data.target").get("--data.target")
     if kind in get_args(TargetKind):
         changed["target"] = kind
-    if features := _all_values(arguments, "--data.feature-columns"):
-        changed["feature_columns"] = features
+    if features := _words(arguments).get("--data.feature-columns"):
+        changed["feature_columns"] = tuple(features)
     mark = option_values(arguments, "--data.decimal-mark").get("--data.decimal-mark")
     if mark in get_args(DecimalMark):
         changed["decimal_mark"] = mark
     switches = {"--data.header": True, "--data.no-header": False}
-    for argument in arguments:
-        if argument in switches:
-            changed["header"] = switches[argument]
-    if option_values(arguments, "--data.header").get("--data.header", "True") == "False":
-        changed["header"] = False
+    for typed in split(arguments):
+        if typed.flag in switches:
+            changed["header"] = switches[typed.flag] and typed.words[:1] != ["False"]
     return replace(settings, **changed)
-
-
-def _all_values(arguments: Sequence[str], flag: str) -> tuple[str, ...]:
-    """Return the values of an option up to the next option."""
-    words = [word for argument in arguments for word in _words(argument, flag)]
-    if flag not in words:
-        return ()
-    rest = words[words.index(flag) + 1 :]
-    return tuple(takewhile(lambda word: not word.startswith("-"), rest))
-
-
-def _words(argument: str, flag: str) -> list[str]:
-    return argument.split("=", 1) if argument.startswith(f"{flag}=") else [argument]
 
 
 def _resumed_run(name: str, arguments: Sequence[str]) -> Experiment | None:
@@ -239,7 +223,7 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
     Lines of SOURCE TAB TARGET need none. UserError if the file is of another task."""
     data = chosen.experiment.data
     path = Path(option_values(arguments, "--data.path").get("--data.path", ""))
-    if not can_inspect(path) or {"--resume", "--data.target-path"} & set(_flags(arguments)):
+    if not can_inspect(path) or {"--resume", "--data.target-path"} & _words(arguments).keys():
         return chosen
     settings = _table_settings(arguments, data)
     form = recognise(path, settings)
@@ -252,7 +236,7 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
     _check_choice(inspection, arguments, data.checks)
     columns = inspection.columns()
     numbers = number_fields(data, inspection.roles.fields)
-    flags = {flag.removeprefix("--").replace("-", "_") for flag in _flags(arguments)}
+    flags = {flag.removeprefix("--").replace("-", "_") for flag in _words(arguments)}
     columns |= {name: value for name, value in numbers.items() if name not in flags}
     if not columns and form.is_plain:
         return chosen
@@ -328,7 +312,7 @@ def _choose_kinds(experiment: Experiment, arguments: Sequence[str]) -> ChosenExp
 
 def _check_once(flag: str, arguments: Sequence[str]) -> None:
     """UsageError for an option that comes twice: its value decides which options there are."""
-    num_times = sum(argument.partition("=")[0] == flag for argument in arguments)
+    num_times = sum(typed.flag == flag for typed in split(arguments))
     if num_times > 1:
         raise UsageError(f"{flag} comes {num_times} times: expected one value, so leave one out")
 
