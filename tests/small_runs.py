@@ -1,9 +1,13 @@
-"""Small experiments that several tests train."""
+"""Small runs of format 3, and small experiments that several tests train."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from regard.config import DataConfig, Experiment, TrainingConfig
 from tests import configs
+
+RUNS = Path(__file__).parent / "runs" / "data" / "format-3"
+"""Folder of trained runs, which are read only."""
 
 
 def small(**training):

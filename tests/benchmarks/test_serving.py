@@ -6,7 +6,8 @@ import json
 from regard.cli import main
 from tests import needs
 from tests.benchmarks.scripts import script
-from tests.serving.services import RUNS, Fake, listening, service_of
+from tests.serving.services import Fake, listening, service_of
+from tests.small_runs import RUNS
 
 needs.export("ctranslate2")
 serving = script("serving")

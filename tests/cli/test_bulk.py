@@ -8,7 +8,6 @@ import random
 import sys
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -24,9 +23,7 @@ from regard.inference.parts import Part
 from regard.pipeline.train import train
 from regard.runtime.signals import TerminatedError
 from tests.cli.test_commands import regard
-from tests.small_runs import smaller
-
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
+from tests.small_runs import RUNS, smaller
 
 
 class InProcess:

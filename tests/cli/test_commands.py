@@ -27,7 +27,7 @@ from regard.tasks.translation.model import TranslationModel
 from regard.training.log import DevLine, Example, TrainLine, Validation
 from regard.training.schedule import Progress
 from tests import configs, needs
-from tests.small_runs import small
+from tests.small_runs import RUNS, small
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -146,7 +146,7 @@ def test_translate_writes_links_traces_and_n_best_lists(capsys, run, tmp_path):
 
 
 def test_a_model_without_attention_has_no_links(capsys, tmp_path):
-    links, plain = tmp_path / "links", Path(__file__).parents[1] / "runs/data/format-3/plain"
+    links, plain = tmp_path / "links", RUNS / "plain"
     (tmp_path / "in").write_text("a b\n")
     status, out, err = regard(capsys, "translate", plain, tmp_path / "in", "--alignments", links)
     assert (status, out) == (1, "")

@@ -3,7 +3,6 @@ the service."""
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -14,8 +13,8 @@ from regard.serving.service import Service, served_runs
 from regard.trace import Trace
 from tests.cli.test_commands import regard
 from tests.serving.services import request
+from tests.small_runs import RUNS
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 TEXTS = ["a b c d", "a c", "", "b"]
 KINDS = ["bahdanau", "transformer", "plain"]
 

@@ -7,8 +7,9 @@ import pytest
 
 from regard.cli.main import run
 from regard.tasks import memory
+from tests.small_runs import RUNS
 
-RUN = Path(__file__).parents[1] / "runs" / "data" / "format-3" / "transformer"
+RUN = RUNS / "transformer"
 TEXTS = ["a b c", "", "d b", "a b c d b b a"] * 5
 
 

@@ -1,7 +1,5 @@
 """Progress without a terminal: a line after ten seconds, then one a minute."""
 
-from pathlib import Path
-
 import pytest
 from PIL import Image
 
@@ -9,8 +7,7 @@ from regard.cli import progress
 from regard.training.log import DevLine, TrainLine, Validation
 from regard.training.schedule import Progress
 from tests.cli.test_commands import regard
-
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
+from tests.small_runs import RUNS
 
 LINE = TrainLine(
     update=50, epoch=3, loss=2.3117, learning_rate=0.001, tokens_per_second=10123.4, seconds=1.0

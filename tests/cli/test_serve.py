@@ -4,15 +4,13 @@ import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from regard.cli import main, serve
 from regard.errors import install_command
 from tests.cli.test_commands import regard
-
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
+from tests.small_runs import RUNS
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from regard.errors import UserError
 from regard.pipeline.load import load
 from regard.serving.api.limits import Limits
 from regard.serving.service import Access
+from tests.small_runs import RUNS
 
 ROOT = Path(__file__).parents[2]
-RUNS = ROOT / "tests" / "runs" / "data" / "format-3"
 SECONDS = 120
 TOKEN = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
 

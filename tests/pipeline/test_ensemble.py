@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,13 +18,13 @@ from regard.runs.folder import RunFolder
 from regard.tasks.evaluation import EvaluationOptions
 from regard.tasks.translation.model import TranslationModel
 from tests import configs
-from tests.small_runs import small
+from tests.small_runs import RUNS, small
 
 TEXTS = ["a b c", "", "z q r s", "b " * 9]
 PAIRS = [("a b c", "x a"), ("z", "q r s"), ("", "a"), ("b c", "c b a z")]
 
 
-CAPTIONER = Path(__file__).parents[1] / "runs" / "data" / "format-3" / "captioner"
+CAPTIONER = RUNS / "captioner"
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from regard.config import DATA_SECTIONS
 from regard.tasks.all_tasks import TASKS
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 TRAINING = {
     "regard.training",
     "regard.corpora.splits",
@@ -25,6 +23,7 @@ USES = {
 }
 CODE = """
 import json, os, sys, torch
+from tests.small_runs import RUNS
 for run, use in json.loads(sys.argv[1]):
     if os.fork() == 0:
         import regard

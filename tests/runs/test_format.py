@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from PIL import Image
 import regard
 from regard.cli import main
 from regard.errors import UserError
+from tests.small_runs import RUNS
 
-RUNS = Path(__file__).parent / "data" / "format-3"
 NAMES = sorted(path.parent.name for path in RUNS.glob("*/config.yaml"))
 TOLERANCE = 1e-5
 

@@ -6,7 +6,6 @@ import threading
 import time
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from regard.config import SearchConfig
 from regard.serving.api.limits import Limits
@@ -16,7 +15,6 @@ from regard.serving.batches.operations import Need
 from regard.serving.server import listen, serve, url_of
 from regard.serving.service import ServedRun, Service
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 JSON = {"content-type": "application/json"}
 SECONDS = 20
 

@@ -19,7 +19,8 @@ from regard.serving.api.limits import Limits
 from regard.serving.openapi import document_of
 from regard.serving.service import Service, served_runs
 from regard.trace import Trace
-from tests.serving.services import RUNS, call, running
+from tests.serving.services import call, running
+from tests.small_runs import RUNS
 
 TEXTS = ["a b", "", "d c a b b d a", "a unknown c", "b"]
 ITEMS = ["cola 1.20; bread 0.80", "", "soap 2.00; tea 0.70; milk 1.10"]

@@ -27,7 +27,8 @@ from tests.serving.http.test_connections import (
     parsed,
     received,
 )
-from tests.serving.services import RUNS, SECONDS, Fake, fake_run, listening, service_of
+from tests.serving.services import SECONDS, Fake, fake_run, listening, service_of
+from tests.small_runs import RUNS
 
 NUM_CLIENTS = 12
 

@@ -1,7 +1,6 @@
 """Options that add to an output do not change the best output."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +12,8 @@ from regard.errors import UserError
 from regard.serving.api.limits import Limits
 from regard.serving.api.verbs import VERBS
 from tests.cli.test_commands import regard as command
+from tests.small_runs import RUNS
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 FAMILIES = ["bahdanau", "luong-coverage", "transformer", "plain", "extras"]
 
 

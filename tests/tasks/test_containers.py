@@ -1,7 +1,6 @@
 """Containers of NumPy, pandas, polars and Python as arguments of public calls."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas
@@ -13,8 +12,8 @@ from regard.config.checks import Size, Weight, check_fields, without_numpy
 from regard.data.files.objects import table_of
 from regard.errors import UserError
 from regard.tasks.arguments import check_pairs, check_texts, search_of
+from tests.small_runs import RUNS
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 TEXTS = ["a b", "c", "d d"]
 PAIRS = [("a b", "b a"), ("c", "c"), ("d d", "d")]
 FRAME = {"source": [source for source, _ in PAIRS], "target": [target for _, target in PAIRS]}

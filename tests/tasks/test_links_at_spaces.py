@@ -1,14 +1,11 @@
 """Links between the words of texts as they were typed."""
 
-from pathlib import Path
-
 import pytest
 
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.tasks.tracing import Output, TextSources, Tracer
 from tests.cli.test_commands import regard
-
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
+from tests.small_runs import RUNS
 
 TEXT = "the kettle, is (in) riga."
 WORDS = {

@@ -1,7 +1,6 @@
 """Estimates of the memory of decoding: maps have at most their sizes."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +16,8 @@ from regard.tasks.memory import (
     batches_within,
     parts_within,
 )
+from tests.small_runs import RUNS
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 TRANSLATORS = ("transformer", "bahdanau", "luong-coverage", "plain", "extras")
 CAPTIONERS = ("captioner", "captioner-hard", "captioner-transformer")
 CLASSIFIERS = ("classifier", "classifier-transformer")

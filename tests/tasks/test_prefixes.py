@@ -1,7 +1,6 @@
 """Outputs begin with the prefix of a call, a command or a request."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -13,8 +12,8 @@ from regard.serving.service import Service, served_runs
 from regard.tasks.prefixes import PrefixError
 from tests.cli.test_commands import regard
 from tests.serving.services import request
+from tests.small_runs import RUNS
 
-RUNS = Path(__file__).parents[1] / "runs" / "data" / "format-3"
 TEXTS = ["a b c d", "a c", "", "b"]
 KINDS = ["bahdanau", "transformer", "plain", "luong-coverage"]
 LONG = " ".join("ABCD" * 4)
