@@ -131,10 +131,6 @@ class FileFormat:
         """Whether the first row is always a header."""
         return self.kind in ("jsonl", "json", "parquet") or self.has_row_names
 
-    def has_header(self, rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
-        """Return whether the first of these rows is a header."""
-        return self.has_names or (self.dictionary is None and has_header(rows, settings))
-
     @property
     def usual_mark(self) -> DecimalMark:
         """Decimal mark of numbers such as 1,234, if nothing else decides it: semicolons divide
