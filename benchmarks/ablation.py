@@ -115,8 +115,8 @@ TRAINING_PARTS = {
     "recurrent cells": without_kernels("regard.layers.recurrent.native_cells"),
     "dropout": without_kernels("regard.layers.dropout"),
     "cross entropy": without_kernels("regard.training.losses.linear_cross_entropy"),
-    "dot attention": without_kernels("regard.attention.dot.native"),
-    "additive kernel": without_kernels("regard.attention.fused_additive.backends"),
+    "dot attention": without_kernels("regard.compiled.attention.dot.native"),
+    "additive kernel": without_kernels("regard.compiled.attention.fused_additive.backends"),
     "fused loop": together(
         *(returning(f"regard.models.recurrent.{name}", None) for name in FUSED_LOOP)
     ),
@@ -135,8 +135,8 @@ DECODING_PARTS = {
     "decoder step": DECODER_STEP,
     "recurrent step": RECURRENT_STEP,
     "recurrent cells": without_kernels("regard.layers.recurrent.native_cells"),
-    "dot attention": without_kernels("regard.attention.dot.native"),
-    "additive kernel": without_kernels("regard.attention.fused_additive.backends"),
+    "dot attention": without_kernels("regard.compiled.attention.dot.native"),
+    "additive kernel": without_kernels("regard.compiled.attention.fused_additive.backends"),
     "candidates": without_kernels("regard.search.candidates"),
     "kept memory": default_allocator,
 }

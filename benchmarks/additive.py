@@ -40,8 +40,8 @@ from torch.nn import functional as F
 
 from regard import kernels
 from regard.attention import Additive, Attention, causal, window
-from regard.attention.fused_additive import additive_attention, backends, prepare, tiled
-from regard.attention.fused_additive.prepared import AdditiveMemory
+from regard.compiled.attention.fused_additive import additive_attention, backends, prepare, tiled
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import Memory, Summary
 from regard.models.recurrent.attention import CrossAttention

@@ -42,8 +42,8 @@ import instruction_sets
 import torch
 
 from regard import kernels
-from regard.attention.fused_additive import additive_attention, native
-from regard.attention.fused_additive.mixing import mix
+from regard.compiled.attention.fused_additive import additive_attention, native
+from regard.compiled.attention.fused_additive.mixing import mix
 
 # Bounds
 

@@ -20,8 +20,8 @@ from torch import nn
 
 from regard import recipes
 from regard.attention.attend import Attention
-from regard.attention.fused_additive import backends, tiled
 from regard.building import build_translation
+from regard.compiled.attention.fused_additive import backends, tiled
 from regard.pipeline import train as training
 from regard.tasks.translation import training as translation
 

@@ -35,7 +35,7 @@ OWNERS = {
     "onnx": ("exporting",),
     "onnxruntime": ("exporting",),
     "ctranslate2": ("exporting",),
-    "triton": ("attention/fused_additive/triton_kernels.py",),
+    "triton": ("compiled/attention/fused_additive/triton_kernels.py",),
 }
 """The folders and files of the package that may import a library. Other modules call these
 owners."""
@@ -44,7 +44,7 @@ PUBLIC: dict[str, list[str]] = {
     "regard": [
         *("CaptionModel", "ClassificationModel", "Classifier", "GeneratedText", "Prediction"),
         *("Trace", "TranslationModel", "Translator", "UserError"),
-        *("attention", "keep_freed_memory", "load", "train"),
+        *("accelerate", "attention", "keep_freed_memory", "load", "plain", "train"),
     ]
 }
 """The names that users may rely on. Taking one away breaks somebody's program."""

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention import fused_additive
-from regard.attention.fused_additive import backends, plain
-from regard.attention.fused_additive.prepared import AdditiveMemory
+from regard.compiled.attention.fused_additive import backends, plain
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
 
 SIZES = {30: (64, 30, 256), 100: (64, 100, 512), 1000: (8, 1000, 256)}
 """Batch, number of queries, and size, for each number of keys."""
@@ -37,7 +37,7 @@ def by_backend(name: str, queries: Tensor, keys: Tensor, values: Tensor, vector:
 def kernels_of(name: str) -> Any:
     if name != "Triton":
         return None
-    from regard.attention.fused_additive import triton_kernels
+    from regard.compiled.attention.fused_additive import triton_kernels
 
     return triton_kernels
 

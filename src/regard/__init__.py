@@ -16,8 +16,10 @@ from regard.version import VERSION
 
 if TYPE_CHECKING:
     from regard import attention
+    from regard.compiled.accelerate import accelerate
     from regard.errors import UserError
     from regard.estimators import Classifier, Translator
+    from regard.fast_path import plain
     from regard.pipeline.fit import train
     from regard.pipeline.load import load
     from regard.runtime.memory_policy import keep_freed_memory
@@ -38,9 +40,11 @@ __all__ = [
     "TranslationModel",
     "Translator",
     "UserError",
+    "accelerate",
     "attention",
     "keep_freed_memory",
     "load",
+    "plain",
     "train",
 ]
 
@@ -54,8 +58,10 @@ _MODULES = {
     "TranslationModel": "regard.tasks.translation.model",
     "Translator": "regard.estimators",
     "UserError": "regard.errors",
+    "accelerate": "regard.compiled.accelerate",
     "keep_freed_memory": "regard.runtime.memory_policy",
     "load": "regard.pipeline.load",
+    "plain": "regard.fast_path",
     "train": "regard.pipeline.fit",
 }
 

@@ -18,13 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Attention, Entmax15, Softmax, Sparsemax
+from regard.compiled.accelerate import accelerate
 from tests.attention.parts import SCORES, uneven_mask
 
 Arguments = tuple[Tensor, ...]
 
 
 class AllScores(nn.Module):
-    """Every score, with alternating normalisers, with and without weights."""
+    """Every score, accelerated, with alternating normalisers, with and without weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,6 +34,7 @@ class AllScores(nn.Module):
         self.attentions = nn.ModuleList(
             Attention(case.make(), make()) for case, make in zip(cases, normalisers, strict=False)
         )
+        accelerate(self)
         self.key_sizes = [case.key for case in cases]
 
     def forward(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> list[Tensor]:

@@ -20,8 +20,10 @@ from tests.attention.parts import (
     number,
     uneven_mask,
 )
+from tests.forms import BOTH
 from tests.oracles import attention as oracle
 
+pytestmark = BOTH
 every_score = pytest.mark.parametrize("case", SCORES.values(), ids=SCORES.keys())
 every_normaliser = pytest.mark.parametrize(
     ("normaliser", "normalise"), NORMALISERS.values(), ids=NORMALISERS.keys()

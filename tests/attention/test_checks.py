@@ -18,10 +18,8 @@ from regard.attention import (
     Monotonic,
     MultiHeadAttention,
     StraightThroughAttention,
-    additive_attention,
-    additive_scores,
 )
-from regard.attention.fused_additive import native
+from regard.compiled.attention.fused_additive import additive_attention, additive_scores, native
 from regard.layers.recurrent.cells import CellState
 from regard.layers.recurrent.scan import Layer, scan
 from regard.layers.recurrent.stack import RecurrentStack

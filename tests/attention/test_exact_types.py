@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from regard.attention import Additive, Attention, Dot, General, ScaledDot, Score, Softmax
+from regard.compiled.attention.attend import additive_score
 from regard.fast_path import are_unchanged, is_exactly
 from tests.attention.parts import SCORES, uneven_mask
 
@@ -69,7 +70,7 @@ def test_a_subclass_of_a_dot_score_is_called():
 
 def test_a_subclass_of_an_additive_score_is_called():
     score = Halved(5, 5, 17)
-    assert Attention(score).additive is None
+    assert additive_score(Attention(score)) is None
     assert_one_result(Attention(score), score)
 
 

@@ -8,7 +8,10 @@ import torch
 
 from regard.attention import Additive, Concat, Cosine, Dot, ScaledDot, Score, SharedAdditive
 from tests.attention.parts import SCORES, ScoreCase, number
+from tests.forms import BOTH
 from tests.oracles import attention as oracle
+
+pytestmark = BOTH
 
 every_score = pytest.mark.parametrize("case", SCORES.values(), ids=SCORES.keys())
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention.fused_additive import backends
+from regard.compiled.attention.fused_additive import backends
 from regard.compiled.freeze import freeze
 from regard.data.batch import PAD, START, pad
 from regard.search import BeamSettings, Limits, beam, forced, greedy, sample

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.attention import Attention, ScaledDot, additive_attention
-from regard.attention.fused_additive import additive_scores, prepare
+from regard.attention import AdditiveKeys, Attention, ScaledDot
 from regard.building import build_translation
+from regard.compiled.attention.fused_additive import additive_attention, additive_scores, prepare
 from regard.compiled.freeze import freeze
 from regard.compiled.transformer.decoder import NativeTransformerDecoder
 from regard.compiled.transformer.encoder import NativeTransformerEncoder
@@ -71,7 +71,7 @@ def prepared() -> list[Tensor]:
     )
     with torch.no_grad():
         return [
-            *additive_attention(queries, prepare(keys), vector, values),
+            *additive_attention(queries, prepare(AdditiveKeys(keys)), vector, values),
             additive_scores(queries, keys, vector),
         ]
 

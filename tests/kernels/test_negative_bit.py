@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from regard import kernels
-from regard.attention import Attention, Dot, additive_attention
-from regard.attention.fused_additive import additive_scores
+from regard.attention import Attention, Dot
+from regard.compiled.attention.fused_additive import additive_attention, additive_scores
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.search import candidates

@@ -24,9 +24,8 @@ from regard.attention import (
     Predictive,
     Softmax,
     Sparsemax,
-    additive_attention,
-    additive_scores,
 )
+from regard.compiled.attention.fused_additive import additive_attention, additive_scores
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.search.candidates import top_candidates

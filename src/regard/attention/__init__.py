@@ -9,7 +9,6 @@ Pure: it knows no recurrent layer, no text and no training.
 
 from regard.attention import scores
 from regard.attention.attend import Attention, AttentionFunction, AttentionOutput, Mask
-from regard.attention.fused_additive import AdditiveKeys, additive_attention, additive_scores
 from regard.attention.hard import HardAttention, StraightThroughAttention
 from regard.attention.history import Coverage, HistoryAdditive, HistoryAttention, Location
 from regard.attention.kv_cache import KVCache
@@ -30,6 +29,7 @@ from regard.attention.normalisers import (
     Softmax,
     Sparsemax,
 )
+from regard.attention.prepared import AdditiveKeys
 from regard.attention.scores import *  # noqa: F403 (the names in scores.__all__)
 from regard.attention.span import FullSpan, SlidingWindow, Span
 
@@ -66,8 +66,6 @@ __all__ = [
     "Span",
     "Sparsemax",
     "StraightThroughAttention",
-    "additive_attention",
-    "additive_scores",
     "causal",
     "none_if_full",
     "padding",

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import torch
 
-from regard.attention.fused_additive import AdditiveKeys
 from regard.attention.multihead import PreparedHeads
+from regard.attention.prepared import AdditiveKeys
 from regard.shapes import Float, Int, Tensor
 
 MIN_CAPACITY = 64

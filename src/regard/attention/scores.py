@@ -4,8 +4,8 @@
 with queries and the prepared keys: a tensor, or a record of tensors indexed by sentences like a
 tensor.
 
-Which code runs: with softmax, `Attention` computes dot products in `dot/` and additive scores in
-`fused_additive/`, from the parameters of these classes. Their `forward` runs in all other cases.
+Additive scores form a tensor of batch x target x source x size here. They are accelerated by
+`compiled/attention/scores.py`, equal in tests/compiled/test_accelerate.py.
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.attention.checks import batch_of, check_input, check_projected, check_vectors
-from regard.attention.fused_additive import AdditiveKeys, additive_scores, prepare
+from regard.attention.checks import (
+    batch_of,
+    check_input,
+    check_projected,
+    check_scored,
+    check_vectors,
+)
 from regard.attention.hidden import by_position
+from regard.attention.prepared import AdditiveKeys
 from regard.fast_path import is_cast, is_exactly
 from regard.numerics.linear import Linear, affine
 from regard.shapes import Float, Tensor
@@ -129,7 +135,7 @@ class Additive(nn.Module):
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
         check_input("keys", keys, self.key, self)
-        return prepare(by_position(self.key, keys))
+        return AdditiveKeys(by_position(self.key, keys))
 
     @property
     def query_module(self) -> nn.Linear:
@@ -148,7 +154,9 @@ class Additive(nn.Module):
     def forward(
         self, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
     ) -> Float[Tensor, "*batch target source"]:
-        return _tanh_score(self, queries, prepared)
+        projected, keys = _checked(self, self.project_queries(queries), prepared)
+        hidden = torch.tanh(projected[..., None, :] + keys[..., None, :, :])
+        return hidden @ self.vector.to(hidden.dtype)
 
 
 class Concat(nn.Module):
@@ -166,7 +174,7 @@ class Concat(nn.Module):
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
         _check_size("keys", keys, self.projection.in_features - self.query_size, self)
         weight, bias = self.projection.weight[:, self.query_size :], self.projection.bias
-        return prepare(by_position(lambda vectors: affine(vectors, weight, bias), keys))
+        return AdditiveKeys(by_position(lambda vectors: affine(vectors, weight, bias), keys))
 
     @property
     def query_module(self) -> nn.Linear:
@@ -185,7 +193,9 @@ class Concat(nn.Module):
     def forward(
         self, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
     ) -> Float[Tensor, "*batch target source"]:
-        return _tanh_score(self, queries, prepared)
+        projected, keys = _checked(self, self.project_queries(queries), prepared)
+        hidden = torch.tanh(projected[..., None, :] + keys[..., None, :, :])
+        return hidden @ self.vector.to(hidden.dtype)
 
 
 class SharedAdditive(nn.Module):
@@ -200,7 +210,7 @@ class SharedAdditive(nn.Module):
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
         check_input("keys", keys, self.shared, self)
-        return prepare(by_position(self.shared, keys))
+        return AdditiveKeys(by_position(self.shared, keys))
 
     @property
     def query_module(self) -> nn.Linear:
@@ -225,7 +235,9 @@ class SharedAdditive(nn.Module):
     def forward(
         self, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
     ) -> Float[Tensor, "*batch target source"]:
-        return _tanh_score(self, queries, prepared)
+        projected, keys = _checked(self, self.project_queries(queries), prepared)
+        hidden = torch.tanh(projected[..., None, :] + keys[..., None, :, :])
+        return hidden @ self.vector.to(hidden.dtype)
 
 
 class Cosine(nn.Module):
@@ -277,12 +289,15 @@ def prepared_keys(score: nn.Module, prepared: Any) -> AdditiveKeys:
     )
 
 
-def _tanh_score(
-    score: AdditiveScore, queries: Float[Tensor, "*#batch target query"], prepared: Any
-) -> Float[Tensor, "*batch target source"]:
-    keys, projected = prepared_keys(score, prepared).projected, score.project_queries(queries)
-    scores = additive_scores(projected, keys, score.vector)
-    return scores.to(torch.promote_types(projected.dtype, keys.dtype))
+def _checked(
+    score: AdditiveScore, queries: Float[Tensor, "*#batch target size"], prepared: Any
+) -> tuple[Float[Tensor, "*#batch target size"], Float[Tensor, "*#batch source size"]]:
+    """Return projected queries and keys. ValueError for shapes that do not fit."""
+    keys = prepared_keys(score, prepared).projected
+    check_scored(queries, keys, score.vector)
+    if queries.shape[:-2] != keys.shape[:-2]:
+        batch_of(queries=queries, keys=keys)
+    return queries, keys
 
 
 def _check_size(name: str, vectors: Tensor, size: int, score: General | AdditiveScore) -> None:

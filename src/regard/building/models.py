@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from typing import TypeVar
+
 from torch import nn
 
 from regard.building.decoders import (
@@ -12,6 +15,7 @@ from regard.building.decoders import (
 )
 from regard.building.encoders import build_image_encoder, build_text_encoder
 from regard.building.heads import build_head, needs_last_state
+from regard.compiled.accelerate import accelerate
 from regard.config import (
     BagOfWordsEncoderConfig,
     CaptionModelConfig,
@@ -32,6 +36,9 @@ from regard.models.seq2seq import Seq2Seq
 from regard.models.vision.backbone import Backbone
 from regard.numerics.linear import Linear
 
+log = logging.getLogger(__name__)
+AnyModel = TypeVar("AnyModel", Seq2Seq, HeadModel)
+
 
 def build_translation(
     config: TranslationModelConfig, source_vocabulary_size: int, target_vocabulary_size: int
@@ -45,11 +52,13 @@ def build_translation(
         _tie(config, decoder, embeddings[1])
     if config.copy == "pointer_generator":
         decoder = build_pointer_generator(config.decoder, encoder, decoder)
-    return Seq2Seq(
-        encoder.module,
-        decoder,
-        build_decoder_memories(config.decoder, encoder),
-        build_penalties(config.decoder),
+    return _accelerated(
+        Seq2Seq(
+            encoder.module,
+            decoder,
+            build_decoder_memories(config.decoder, encoder),
+            build_penalties(config.decoder),
+        )
     )
 
 
@@ -65,11 +74,13 @@ def build_captioner(
     encoder = build_image_encoder(config.encoder, image_size, backbone)
     size = require_resolved(embedding_size(config.decoder))
     embedding = nn.Embedding(target_vocabulary_size, size, padding_idx=PAD)
-    return Seq2Seq(
-        encoder.module,
-        build_decoder(config.decoder, encoder, embedding),
-        build_decoder_memories(config.decoder, encoder),
-        build_penalties(config.decoder),
+    return _accelerated(
+        Seq2Seq(
+            encoder.module,
+            build_decoder(config.decoder, encoder, embedding),
+            build_decoder_memories(config.decoder, encoder),
+            build_penalties(config.decoder),
+        )
     )
 
 
@@ -97,7 +108,14 @@ def build_classifier(
     if encoder.num_summary_layers is None and needs_last_state(config.head):
         build_memory = WithSummary(build_memory, last_position)
     head = build_head(config.head, encoder.size, encoder.size, num_outputs)
-    return HeadModel(encoder.module, head, build_memory)
+    return _accelerated(HeadModel(encoder.module, head, build_memory))
+
+
+def _accelerated(model: AnyModel) -> AnyModel:
+    """Return the model with accelerated classes in the place of formulas."""
+    acceleration = accelerate(model)
+    log.debug("%s", acceleration)
+    return model
 
 
 def _build_item_classifier(
@@ -125,7 +143,7 @@ def _build_item_classifier(
         )
     size = require_resolved(config.encoder.size)
     head = build_head(config.head, size, num_features, num_outputs)
-    return HeadModel(ItemEncoder(embedding), head, first_and_last)
+    return _accelerated(HeadModel(ItemEncoder(embedding), head, first_and_last))
 
 
 def _build_embeddings(

@@ -38,6 +38,9 @@ COMMANDS = {
     "demo": "train, evaluate and plot in a minute, on number words",
 }
 
+PLAIN = "--plain"
+"""Option of every command that runs the formulas instead of accelerated classes."""
+
 OUT_OF_MEMORY = (
     "not enough memory: reduce the size of the model, the tokens of a batch or the beam, or use "
     "shorter texts"
@@ -87,6 +90,10 @@ def run(arguments: list[str]) -> int:
     except ValueError as error:
         print(f"regard: {error}", file=sys.stderr)
         return 2
+    if PLAIN in arguments:
+        os.environ["REGARD_PLAIN"] = "1"  # also for the processes that a command starts
+        arguments = [word for word in arguments if word != PLAIN]
+        return run(arguments)
     name, *rest = arguments
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
@@ -164,6 +171,8 @@ def _help() -> str:
             "usage: regard COMMAND [ARGUMENTS]        regard COMMAND --help",
             "",
             *lines,
+            "",
+            f"  {PLAIN:10} with any command: run the formulas instead of accelerated classes",
         ]
     )
 

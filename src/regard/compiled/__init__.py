@@ -1,1 +1,5 @@
-"""Models whose encoding or decoding step is one call in C++, for inference on a CPU."""
+"""Accelerated classes and functions: each computes the formula of another class, faster.
+
+`accelerate` puts them in place of the formulas, and `plain` runs the formulas again. Nothing below
+this folder imports it.
+"""

@@ -19,7 +19,7 @@ from regard.compiled.native import NativeModule
 from regard.compiled.recurrent.decoder import NativeRecurrentDecoder
 from regard.compiled.transformer.decoder import NativeTransformerDecoder
 from regard.compiled.transformer.encoder import NativeTransformerEncoder
-from regard.fast_path import HOOKS, is_exactly
+from regard.fast_path import HOOKS, is_exactly, kind_of
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
 from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack
@@ -122,7 +122,7 @@ def _replace(model: nn.Module) -> None:
         if not name or isinstance(owner, NativeModule) or not is_exactly(module, *REPLACEMENTS):
             continue
         if id(module) not in replacements:
-            replacement = REPLACEMENTS[type(module)](module)
+            replacement = REPLACEMENTS[kind_of(module)](module)
             replacements[id(module)] = replacement.eval().requires_grad_(False)
         setattr(owner, attribute, replacements[id(module)])
 

@@ -20,8 +20,8 @@ from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, Transform
 from torch import nn
 
 from regard.attention import Attention, FullSpan, General
-from regard.attention.dot.choose import dot_scale
 from regard.attention.multihead import Heads
+from regard.compiled.attention.dot.choose import dot_scale
 from regard.data.special_tokens import END, PAD, SPECIAL, START, UNKNOWN
 from regard.errors import UserError
 from regard.exporting.names import name_of

@@ -19,6 +19,7 @@ from regard.config.search import check_steps
 from regard.data.batch import PAD, START, UNKNOWN
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
+from regard.fast_path import is_plain
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.names import SearchPrecision, UnknownRule
@@ -215,7 +216,7 @@ class Searcher:
         if precision == "bfloat16":
             warn_of_slow_bfloat16("search.precision", device)
         snapshot = self._present()
-        if precision == "float32" and (not snapshot.is_plain or snapshot.calls_hooks):
+        if precision == "float32" and (is_plain() or not snapshot.is_plain or snapshot.calls_hooks):
             return model
         if snapshot.is_modified:
             raise UserError(

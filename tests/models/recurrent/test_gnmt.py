@@ -10,6 +10,7 @@ from regard.errors import UserError
 from regard.exporting import onnx_recurrent
 from regard.models.recurrent.unrolling import unroll
 from tests import configs
+from tests.compiled.recurrent.test_fused_loop import is_fused
 from tests.oracles import recurrent as oracle
 
 SOURCE = pad([[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]])
@@ -49,7 +50,7 @@ def results(model, run):
 def test_the_lowest_layer_first_equals_step_by_step(cell, wiring, connections):
     model = make(cell=cell, wiring=wiring, connections=connections).double()
     decoder = model.decoder
-    assert decoder.is_fused
+    assert is_fused(model)
     expected = results(
         model,
         lambda memories: unroll(decoder, INPUTS, decoder.start(memories), need_weights=True),
@@ -99,7 +100,7 @@ def test_a_target_equals_the_equations():
 @torch.no_grad()
 def test_other_attention_runs_step_by_step(values):
     model = make(**values).double().eval()
-    assert not model.decoder.is_fused
+    assert not is_fused(model)
     memories = model.encode(SOURCE)
     state = model.decoder.start(memories)
     expected = unroll(model.decoder, INPUTS, state, need_weights=False)
@@ -123,7 +124,7 @@ def test_one_layer_is_bahdanaus_decoder():
         make(wiring=wiring, layers=1, query="state", connections="none", gate=True).double()
         for wiring in ("gnmt", "bahdanau")
     )
-    assert ours.decoder.is_fused
+    assert is_fused(ours)
     theirs.load_state_dict(ours.state_dict())
     features = [model.decoder(INPUTS, model.encode(SOURCE)).features for model in (ours, theirs)]
     torch.testing.assert_close(*features)

@@ -1,1 +1,1 @@
-"""Steps of recurrent decoders in C++, for a search."""
+"""Recurrent decoders: all steps of a target at once, and steps of a search in C++."""

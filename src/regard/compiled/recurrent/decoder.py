@@ -16,9 +16,10 @@ import torch
 
 from regard import kernels
 from regard.attention import AdditiveKeys, Attention, Softmax
-from regard.attention.fused_additive import prepare
 from regard.attention.hidden import without_hidden
 from regard.attention.masks import none_if_full, padding
+from regard.compiled.attention.attend import additive_score
+from regard.compiled.attention.fused_additive import prepare
 from regard.compiled.native import NativeDecoder, attention_block, check_tokens
 from regard.compiled.recurrent.state import NativeState, keys_of
 from regard.compiled.recurrent.support import feeding_of, is_supported
@@ -158,7 +159,7 @@ class NativeRecurrentDecoder(NativeDecoder[BahdanauDecoder | LuongDecoder, Weigh
             return ()
         cross = cast(CrossAttention, self.reference.attention)
         attention, temperature = cast(Attention, cross.attention), 1.0
-        if attention.additive is None:
+        if additive_score(attention) is None:
             temperature = cast(Softmax, attention.normaliser).temperature
         return (attention_block(cross.kind, weights, scores, temperature),)
 
@@ -194,6 +195,6 @@ def _dense(memory: PreparedMemory) -> PreparedMemory:
         return PreparedMemory(kernels.dense(without_hidden(prepared, mask)), values, mask)
     keys = without_hidden(prepared.projected, mask)
     if keys is not prepared.projected or prepared.powers is None:
-        prepared = prepare(keys)
+        prepared = prepare(AdditiveKeys(keys))
     powers = None if prepared.powers is None else kernels.dense(prepared.powers)
     return PreparedMemory(AdditiveKeys(kernels.dense(keys), powers), values, mask)

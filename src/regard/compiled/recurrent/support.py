@@ -8,9 +8,9 @@ from typing import Any, cast
 from torch import nn
 
 from regard.attention import Attention, Softmax
-from regard.attention.dot.choose import DOT_SCORES
 from regard.attention.scores import ADDITIVE_SCORES
-from regard.fast_path import are_unchanged, is_exactly
+from regard.compiled.attention.dot.choose import DOT_SCORES
+from regard.fast_path import are_unchanged, is_exactly, kind_of
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.recurrent.attention import CrossAttention
@@ -38,7 +38,7 @@ def is_supported(decoder: BahdanauDecoder | LuongDecoder) -> bool:
     return (
         is_exactly(decoder, BahdanauDecoder, LuongDecoder)
         and are_unchanged(decoder)
-        and all(type(part) in types for part, types in _parts(decoder))
+        and all(kind_of(part) in types for part, types in _parts(decoder))
         and _has_supported_sizes(decoder.parts.embedding, decoder.parts.stack, decoder.attention)
     )
 

@@ -11,7 +11,8 @@ from torch import nn
 
 from regard import kernels
 from regard.attention import Attention
-from regard.attention.dot.choose import dot_scale
+from regard.compiled.attention.attend import additive_score
+from regard.compiled.attention.dot.choose import dot_scale
 from regard.compiled.native import DecoderStructures, ReferencedArrays, packed_layer
 from regard.compiled.recurrent.support import FEEDINGS, OUTPUTS, feeding_of
 from regard.layers.recurrent.layers import step_weights
@@ -57,10 +58,11 @@ class Weights(DecoderStructures):
         cross = cast(CrossAttention, decoder.attention)
         attention = cast(Attention, cross.attention)
         query, vector, key_size = PanelsStructure(), None, stack.hidden_size
-        if attention.additive is None:
+        additive = additive_score(attention)
+        if additive is None:
             scale = dot_scale(attention.score, attention.normaliser, key_size)
         else:
-            score, scale = attention.additive
+            score, scale = additive
             query, key_size = arrays.matrix(score.query_weight), len(score.vector)
             vector = arrays.array("vector of the score", score.vector, (key_size,))
         settings = (

@@ -11,7 +11,7 @@ from torch import nn
 from regard.attention import Attention, FullSpan, Softmax
 from regard.attention.multihead import Heads, MultiHeadAttention, MultiHeadSelfAttention
 from regard.attention.scores import Dot, ScaledDot
-from regard.fast_path import are_unchanged, is_exactly
+from regard.fast_path import are_unchanged, is_exactly, is_kind, kind_of
 from regard.layers.dropout import Dropout
 from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import FeedForward
@@ -29,11 +29,11 @@ def is_supported(stack: TransformerEncoder | TransformerDecoder) -> bool:
         is_exactly(stack, TransformerEncoder, TransformerDecoder)
         and layers
         and are_unchanged(stack)
-        and all(type(part) in types for part, types in _parts(stack))
-        and (type(stack.norm) is nn.Identity or _is_affine(stack.norm))
+        and all(kind_of(part) in types for part, types in _parts(stack))
+        and (is_kind(stack.norm, nn.Identity) or _is_affine(stack.norm))
         and all(map(_is_uniform, layers))
         and len(set(map(_settings, layers))) == 1
-        and (type(stack.embedder.positions) is not Rotary or _can_rotate(layers[0]))
+        and (not is_kind(stack.embedder.positions, Rotary) or _can_rotate(layers[0]))
     )
 
 
@@ -103,13 +103,13 @@ def _settings(layer: EncoderLayer | DecoderLayer) -> tuple[object, ...]:
     feed_forward, heads = cast(FeedForward, layer.feed_forward), _heads(layer)
     return (
         *(part.num_heads for part in heads),
-        *(type(part.attention.score) for part in heads),
+        *(kind_of(part.attention.score) for part in heads),
         *(cast(Softmax, part.attention.normaliser).temperature for part in heads),
         feed_forward.activation,
         feed_forward.inner.out_features,
         layer.self_attention.projection.in_features,
         layer.cross_attention.key.in_features if isinstance(layer, DecoderLayer) else None,
-        type(layer.self_residual),
+        kind_of(layer.self_residual),
     )
 
 
@@ -131,7 +131,7 @@ def _is_uniform(layer: EncoderLayer | DecoderLayer) -> bool:
 def _is_affine(norm: nn.Module) -> bool:
     """Whether a module is a layer norm of the last axis, with a weight and a bias."""
     return (
-        type(norm) is nn.LayerNorm
+        is_kind(norm, nn.LayerNorm)
         and len(norm.normalized_shape) == 1
         and norm.weight is not None
         and norm.bias is not None

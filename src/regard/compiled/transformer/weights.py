@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from regard import kernels
-from regard.attention.dot.choose import dot_scale
 from regard.attention.multihead import Heads
+from regard.compiled.attention.dot.choose import dot_scale
 from regard.compiled.native import DecoderStructures, ReferencedArrays, Structures, packed_layer
 from regard.layers.feed_forward import FeedForward
 from regard.models.transformer.decoder import TransformerDecoder

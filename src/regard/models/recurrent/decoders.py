@@ -15,6 +15,8 @@ Bengio 2015; Luong, Pham and Manning 2015.
 
 A query before the update reads the recurrent states, a query after it and the output layer read the
 outputs of the layers. They are equal unless the stack adds something to its states.
+
+Accelerated by `compiled/recurrent/decoders.py`, equal in tests/compiled/test_accelerate.py.
 """
 
 from __future__ import annotations
@@ -23,24 +25,16 @@ from dataclasses import replace
 
 import torch
 
-from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import DecoderOutput, Memory
 from regard.models.experts import whole_output
 from regard.models.memory import single_memory
 from regard.models.recurrent.attention import DecoderAttention, start_attention
 from regard.models.recurrent.bases import AttendingDecoder, ProjectingDecoder
-from regard.models.recurrent.feeding import ContextFeeding, Feeding
+from regard.models.recurrent.feeding import Feeding
 from regard.models.recurrent.gnmt import GNMTDecoder
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
 from regard.models.recurrent.queries import DecoderInputs
-from regard.models.recurrent.unrolling import (
-    FusedAttention,
-    fused_attention,
-    fused_lowest,
-    unroll,
-    unroll_fused,
-    unroll_lowest,
-)
+from regard.models.recurrent.unrolling import unroll
 from regard.shapes import Int, Tensor
 
 
@@ -55,38 +49,7 @@ class BahdanauDecoder(AttendingDecoder):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        state = self.start(memories)
-        fused = self._fused_attention
-        if fused is not None:
-            return unroll_fused(
-                self.parts,
-                fused,
-                inputs,
-                state,
-                attend_first=True,
-                need_weights=need_weights,
-            )
-        lowest = self._fused_lowest
-        if lowest is not None:
-            return unroll_lowest(self.parts, lowest, inputs, state, need_weights=need_weights)
-        return unroll(self, inputs, state, need_weights=need_weights)
-
-    @property
-    def is_fused(self) -> bool:
-        """Whether one operator computes all steps of a target, or of its lowest layer."""
-        return self._fused_attention is not None or self._fused_lowest is not None
-
-    @property
-    def _fused_attention(self) -> FusedAttention | None:
-        return fused_attention(self.parts, self.attention)
-
-    @property
-    def _fused_lowest(self) -> FusedAttention | None:
-        """Attention of the lowest layer, for stacks with connections. Plain stacks compute the
-        numbers of earlier versions, step by step."""
-        if isinstance(self.parts.stack, RecurrentStack):
-            return None
-        return fused_lowest(self.parts, self.attention)
+        return unroll(self, inputs, self.start(memories), need_weights=need_weights)
 
     def step(
         self,
@@ -126,16 +89,6 @@ class LuongDecoder(AttendingDecoder):
         need_weights: bool = False,
     ) -> DecoderOutput:
         state = self.start(memories)
-        fused = self._fused_attention
-        if fused is not None:
-            return unroll_fused(
-                self.parts,
-                fused,
-                inputs,
-                state,
-                attend_first=False,
-                need_weights=need_weights,
-            )
         if self.feeding.size or self.attention.is_stateful:
             return unroll(self, inputs, state, need_weights=need_weights)
         embedded = self.parts.embed(inputs)
@@ -150,16 +103,6 @@ class LuongDecoder(AttendingDecoder):
         return whole_output(
             self.parts.decoder_output(features, layers, output.attention, need_weights=need_weights)
         )
-
-    @property
-    def is_fused(self) -> bool:
-        """Whether one operator computes all steps of a target."""
-        return self._fused_attention is not None
-
-    @property
-    def _fused_attention(self) -> FusedAttention | None:
-        feeds_context = isinstance(self.feeding, ContextFeeding)
-        return fused_attention(self.parts, self.attention) if feeds_context else None
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
         return self.parts.start(

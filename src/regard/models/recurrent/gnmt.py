@@ -8,6 +8,8 @@
 x are the outputs of the layers: s, or sums with residual connections. Any query is possible; with
 that of the paper, contexts depend on the lowest layer alone. Then the lowest layer is computed
 first, step by step, and every layer above it for all positions in one call.
+
+Accelerated by `compiled/recurrent/decoders.py`, equal in tests/compiled/test_accelerate.py.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from regard.models.contracts import DecoderOutput, Memory
 from regard.models.recurrent.bases import AttendingDecoder
 from regard.models.recurrent.parts import RecurrentState
 from regard.models.recurrent.queries import DecoderInputs
-from regard.models.recurrent.unrolling import FusedAttention, fused_lowest, unroll, unroll_lowest
+from regard.models.recurrent.unrolling import unroll
 from regard.shapes import Int, Tensor
 
 
@@ -34,20 +36,7 @@ class GNMTDecoder(AttendingDecoder):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        state = self.start(memories)
-        fused = self._fused_attention
-        if fused is None:
-            return unroll(self, inputs, state, need_weights=need_weights)
-        return unroll_lowest(self.parts, fused, inputs, state, need_weights=need_weights)
-
-    @property
-    def is_fused(self) -> bool:
-        """Whether one operator computes all steps of the lowest layer."""
-        return self._fused_attention is not None
-
-    @property
-    def _fused_attention(self) -> FusedAttention | None:
-        return fused_lowest(self.parts, self.attention)
+        return unroll(self, inputs, self.start(memories), need_weights=need_weights)
 
     def step(
         self,

@@ -11,11 +11,19 @@ import torch
 from torch.autograd import gradcheck
 from torch.library import opcheck
 
-from regard.attention import AdditiveKeys, additive_attention, additive_scores
-from regard.attention.fused_additive import attend, backends, operator, prepare, tiled
-from regard.attention.fused_additive.prepared import AdditiveMemory
+from regard.attention import AdditiveKeys
+from regard.compiled.attention.fused_additive import (
+    additive_attention,
+    additive_scores,
+    attend,
+    backends,
+    operator,
+    prepare,
+    tiled,
+)
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
 from regard.shapes import Tensor
-from tests.attention.fused_additive.problems import Problem, make
+from tests.compiled.attention.fused_additive.problems import Problem, make
 from tests.oracles import additive as oracle
 
 
@@ -95,7 +103,7 @@ def test_any_number_of_batch_axes_is_allowed(leading: tuple[int, ...], mask_shap
 
 COMPILED = """
 import torch
-from regard.attention import additive_attention, additive_scores
+from regard.compiled.attention.fused_additive import additive_attention, additive_scores
 
 def loss(queries, keys, vector, values, mask):
     context, weights = additive_attention(queries, keys, vector, values, mask)
@@ -162,9 +170,9 @@ def test_dropout_applies_to_the_context_and_not_to_returned_weights():
 
 def test_powers_are_prepared_without_gradients_only():
     problem = make((3, 1, 7, 11, 13), mask="padding")
-    assert prepare(problem.keys).powers is None
+    assert prepare(AdditiveKeys(problem.keys)).powers is None
     with torch.no_grad():
-        prepared = prepare(problem.keys)
+        prepared = prepare(AdditiveKeys(problem.keys))
     assert prepared.powers is not None
     selected = prepared[torch.tensor([2, 0])]
     assert torch.equal(selected.powers, prepared.powers[[2, 0]])

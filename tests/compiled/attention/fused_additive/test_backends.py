@@ -12,9 +12,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from regard import kernels
-from regard.attention.fused_additive import native, tiled
+from regard.compiled.attention.fused_additive import native, tiled
 from regard.numerics import product_library
-from tests.attention.fused_additive.problems import (
+from tests.compiled.attention.fused_additive.problems import (
     MASKS,
     Problem,
     assert_as_right_as_float32,

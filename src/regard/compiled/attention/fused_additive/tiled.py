@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import torch
 
-from regard.attention.fused_additive.gradients import Gradients
-from regard.attention.fused_additive.mixing import mix, through_mix
-from regard.attention.fused_additive.prepared import AdditiveMemory
-from regard.attention.fused_additive.tiles import Chunk, Pairs, near, power
+from regard.compiled.attention.fused_additive.gradients import Gradients
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
+from regard.compiled.attention.fused_additive.mixing import mix, through_mix
+from regard.compiled.attention.fused_additive.tiles import Chunk, Pairs, near, power
 from regard.numerics.precision import at_least_float32
 from regard.shapes import Bool, Float, Tensor
 

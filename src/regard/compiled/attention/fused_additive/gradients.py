@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-from regard.attention.fused_additive.tiles import Chunk, Pairs
+from regard.compiled.attention.fused_additive.tiles import Chunk, Pairs
 from regard.shapes import Float, Tensor
 
 FEW_ROWS = 8

@@ -18,8 +18,8 @@ from regard.attention import (
     Sparsemax,
 )
 from regard.attention import scores as formulas
-from regard.attention.dot import native as native_dots
-from regard.attention.dot.choose import dot_scale
+from regard.compiled.attention.dot import native as native_dots
+from regard.compiled.attention.dot.choose import dot_scale
 
 
 def test_the_kernel_runs_for_dot_products_with_softmax():

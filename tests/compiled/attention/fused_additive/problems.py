@@ -10,7 +10,7 @@ import torch
 from hypothesis import strategies as st
 
 from regard.attention import causal, padding, window
-from regard.attention.fused_additive.prepared import AdditiveMemory
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
 from regard.shapes import Bool, Float, Tensor
 from tests.oracles import additive as oracle
 

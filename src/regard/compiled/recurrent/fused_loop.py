@@ -28,8 +28,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from regard.attention.fused_additive.backends import choose as choose_attention
-from regard.attention.fused_additive.prepared import AdditiveMemory
+from regard.compiled.attention.fused_additive.backends import choose as choose_attention
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
 from regard.layers.recurrent.cells import (
     NUM_GATES,
     NUM_SAVED,

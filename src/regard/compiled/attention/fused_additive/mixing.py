@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from regard.attention.fused_additive.tiles import visible_only
+from regard.compiled.attention.fused_additive.tiles import visible_only
 from regard.numerics.linear import batch_matmul
 from regard.shapes import Bool, Float, Tensor
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from regard.attention.fused_additive import tiled, tiles
-from tests.attention.fused_additive.problems import (
+from regard.compiled.attention.fused_additive import tiled, tiles
+from tests.compiled.attention.fused_additive.problems import (
     MASKS,
     Problem,
     by_backend,

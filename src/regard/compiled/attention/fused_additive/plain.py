@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import torch
 
-from regard.attention.fused_additive.prepared import AdditiveMemory
-from regard.attention.fused_additive.tiles import visible_only
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
+from regard.compiled.attention.fused_additive.tiles import visible_only
 from regard.numerics.precision import precise_type
 from regard.shapes import Float, Tensor
 

@@ -31,10 +31,10 @@ import triton
 import triton.language as tl
 from torch.nn import functional as F
 
-from regard.attention.fused_additive import tiled
-from regard.attention.fused_additive.mixing import mix, through_mix
-from regard.attention.fused_additive.prepared import AdditiveMemory
-from regard.attention.fused_additive.tiles import far, power, visible_only
+from regard.compiled.attention.fused_additive import tiled
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
+from regard.compiled.attention.fused_additive.mixing import mix, through_mix
+from regard.compiled.attention.fused_additive.tiles import far, power, visible_only
 from regard.shapes import Bool, Float, Tensor
 
 powers = tiled.powers

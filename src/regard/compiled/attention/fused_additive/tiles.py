@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from regard.attention.fused_additive.prepared import AdditiveMemory
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
 from regard.numerics.precision import precise_type
 from regard.shapes import Bool, Float, Tensor
 

@@ -12,21 +12,16 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F
 
-from regard.attention.checks import (
-    Axes,
-    batch_of,
-    check_mask,
-    check_num_keys,
-    check_scored,
-)
-from regard.attention.fused_additive import plain
-from regard.attention.fused_additive.backends import choose
-from regard.attention.fused_additive.operator import (
+from regard.attention.checks import Axes, batch_of, check_mask, check_num_keys, check_scored
+from regard.attention.prepared import AdditiveKeys
+from regard.compiled.attention.fused_additive import plain
+from regard.compiled.attention.fused_additive.backends import choose
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
+from regard.compiled.attention.fused_additive.operator import (
     attend_operator,
     score_operator,
     without_autocast,
 )
-from regard.attention.fused_additive.prepared import AdditiveKeys, AdditiveMemory
 from regard.fast_path import is_cast, needs_formula
 from regard.numerics.precision import precise_type
 from regard.shapes import Bool, Float, Tensor
@@ -126,12 +121,12 @@ def additive_scores(
     return scores.view(*batch, queries.size(-2), keys.size(-2))
 
 
-def prepare(projected: Float[Tensor, "*batch source size"]) -> AdditiveKeys:
+def prepare(keys: AdditiveKeys) -> AdditiveKeys:
     """Return projected keys, with their powers if gradients are disabled: every step of decoding
     would compute them again."""
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or needs_formula():
-        return AdditiveKeys(projected)
-    return AdditiveKeys(projected, choose(projected).powers(projected))
+        return keys
+    return AdditiveKeys(keys.projected, choose(keys.projected).powers(keys.projected))
 
 
 def attend(

@@ -10,7 +10,7 @@ from types import ModuleType
 import torch
 
 from regard import kernels
-from regard.attention.fused_additive import native, tiled
+from regard.compiled.attention.fused_additive import native, tiled
 from regard.shapes import Tensor
 
 NATIVE_TYPES = (torch.float32, torch.bfloat16)
@@ -30,7 +30,7 @@ def choose(queries: Tensor, values: Tensor | None = None) -> ModuleType:
 @cache
 def _triton() -> ModuleType | None:
     try:
-        backend = import_module("regard.attention.fused_additive.triton_kernels")
+        backend = import_module("regard.compiled.attention.fused_additive.triton_kernels")
     except (ImportError, AttributeError):  # no Triton, or a version before 3.4, without knobs
         return None
     return backend if backend.available() else None

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from regard.attention.fused_additive.backends import choose
-from regard.attention.fused_additive.prepared import AdditiveMemory
+from regard.compiled.attention.fused_additive.backends import choose
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
 from regard.fast_path import is_cast
 from regard.numerics.precision import precise_type
 from regard.shapes import Tensor

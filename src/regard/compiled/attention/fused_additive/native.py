@@ -8,9 +8,9 @@ import math
 import torch
 
 from regard import kernels
-from regard.attention.fused_additive.mixing import mix, through_mix
-from regard.attention.fused_additive.prepared import AdditiveMemory
-from regard.attention.fused_additive.tiles import near, power
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
+from regard.compiled.attention.fused_additive.mixing import mix, through_mix
+from regard.compiled.attention.fused_additive.tiles import near, power
 from regard.shapes import Bool, Float, Tensor
 
 __all__ = [

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from regard import kernels
 from regard.attention import Attention, ScaledDot, Softmax
 from regard.attention import scores as formulas
-from regard.attention.dot import native as native_dots
 from regard.attention.masks import CAUSAL, causal
+from regard.compiled.attention.dot import native as native_dots
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 

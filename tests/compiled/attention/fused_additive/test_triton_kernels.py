@@ -10,10 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from regard.attention.fused_additive import backends, tiled
-from regard.attention.fused_additive.prepared import AdditiveMemory
+from regard.compiled.attention.fused_additive import backends, tiled
+from regard.compiled.attention.fused_additive.memory import AdditiveMemory
 from regard.shapes import Tensor
-from tests.attention.fused_additive.problems import (
+from tests.compiled.attention.fused_additive.problems import (
     MASKS,
     Problem,
     Tensors,
@@ -36,7 +36,7 @@ if not GPU and "triton.language" in sys.modules:
 with pytest.MonkeyPatch.context() as at_import:
     interpret(at_import)  # read when functions become kernels, and when they run
     pytest.importorskip("triton", reason="the kernels for a GPU need triton")
-    from regard.attention.fused_additive import triton_kernels
+    from regard.compiled.attention.fused_additive import triton_kernels
 
     if not GPU:
         try:

@@ -9,17 +9,20 @@ import pytest
 import torch
 
 from regard import kernels
-from regard.attention import (
-    Additive,
-    Attention,
+from regard.attention import Additive, Attention
+from regard.compiled.attention import fused_additive
+from regard.compiled.attention.fused_additive import (
     additive_attention,
     additive_scores,
-    fused_additive,
+    backends,
+    operator,
+    tiled,
+    tiles,
 )
-from regard.attention.fused_additive import backends, operator, prepared, tiled, tiles
-from regard.attention.fused_additive.spans import spans_of
-from tests.attention.fused_additive.problems import make
+from regard.compiled.attention.fused_additive import memory as memories
+from regard.compiled.attention.fused_additive.spans import spans_of
 from tests.attention.parts import SCORES, uneven_mask
+from tests.compiled.attention.fused_additive.problems import make
 
 
 def as_on_meta(problem):
@@ -80,7 +83,7 @@ def test_mask_spans_are_computed_once_per_loop(monkeypatch):
         masks.append(mask)
         return spans_of(mask)
 
-    monkeypatch.setattr(prepared, "spans_of", counted)
+    monkeypatch.setattr(memories, "spans_of", counted)
     problem = make((2, 3, 5, 7, 11), mask="uneven")
     memory = problem.memory
     for step in range(3):

@@ -1,0 +1,66 @@
+"""Put accelerated classes in the place of formulas, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+from torch import nn
+
+from regard.fast_path import is_exactly
+
+MODULES = {
+    "regard.attention.attend": "regard.compiled.attention.attend",
+    "regard.attention.scores": "regard.compiled.attention.scores",
+    "regard.models.recurrent.decoders": "regard.compiled.recurrent.decoders",
+    "regard.models.recurrent.gnmt": "regard.compiled.recurrent.decoders",
+}
+"""Modules of formulas, and those whose `TWINS` has the accelerated class of each. A module is
+imported only for a model that has its formula."""
+
+
+@dataclass(frozen=True)
+class Acceleration:
+    """Names of the modules of a model: those that were replaced by their accelerated class, and
+    those that were left with the reason, for formulas that have one."""
+
+    replaced: tuple[str, ...]
+    left: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        lines = [f"accelerated: {name}" for name in self.replaced]
+        return "\n".join([*lines, *(f"by its formula: {name}: {why}" for name, why in self.left)])
+
+
+def accelerate(model: nn.Module) -> Acceleration:
+    """Replace modules in place by accelerated classes that compute the same, to rounding, faster.
+
+    Exactly the classes of this package that have an accelerated class are replaced. Subclasses, and
+    modules with hooks or with a `forward` of their own, compute their own formula. A module stays
+    the same object with the same parameters, so optimisers, state dicts and references to it do not
+    change. Hooks that are added later are called: an accelerated module computes its formula if a
+    part that it would pass over is changed. `plain` runs all formulas."""
+    replaced, left = [], []
+    for name, module in model.named_modules():
+        kind = type(module)
+        twins = _twins(kind)
+        if kind not in twins:
+            bases = [base for base in kind.__mro__[1:] if base in _twins(base)]
+            if bases and kind not in _twins(bases[0]).values():
+                left.append((_label(name, module), f"is a subclass of {bases[0].__name__}"))
+        elif not is_exactly(module, kind):
+            left.append((_label(name, module), "has hooks or a forward of its own"))
+        else:
+            module.__class__ = twins[kind]
+            replaced.append(_label(name, module))
+    return Acceleration(tuple(replaced), tuple(left))
+
+
+def _twins(kind: type) -> dict[type, type]:
+    """Return the accelerated classes of the formulas in the module of a class."""
+    name = MODULES.get(kind.__module__)
+    return {} if name is None else import_module(name).TWINS
+
+
+def _label(name: str, module: nn.Module) -> str:
+    return f"{name} ({type(module).__name__})" if name else type(module).__name__

@@ -1,0 +1,1 @@
+"""Accelerated attention: additive scores, dot products, and their softmax."""

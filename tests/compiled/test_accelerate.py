@@ -1,0 +1,226 @@
+"""Accelerated classes against their formulas: outputs, gradients, and every way to use a model.
+
+Exports, traces and torch.compile are in tests/attention/test_other_programs.py."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import regard
+from regard.attention import Additive, Attention, Concat, Dot, General, ScaledDot, SharedAdditive
+from regard.building import build_translation
+from regard.compiled.accelerate import MODULES
+from regard.data.batch import START, pad
+from regard.fast_path import formula_of
+from regard.tasks.translation.model import TranslationModel
+from tests import configs
+from tests.forms import twins
+
+SOURCE = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]
+INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
+SIZES = configs.recurrent(size=7, embedding=5, attention=dict(size=11))
+
+
+class Contexts(nn.Module):
+    """Attention of queries, keys and values to one tensor."""
+
+    def __init__(self, score: nn.Module) -> None:
+        super().__init__()
+        self.attention = Attention(score)
+
+    def forward(self, queries, keys, values, mask):
+        prepared = self.attention.prepare(keys)
+        shown = self.attention(queries, prepared, values, mask, need_weights=True)
+        fast = self.attention(queries, prepared, values, mask)
+        return torch.cat([fast.context, shown.context, shown.weights, shown.scores], dim=-1)
+
+
+class Features(nn.Module):
+    """Features of all target positions, and the attention weights of decoders that have them."""
+
+    def __init__(self, **changes) -> None:
+        super().__init__()
+        self.model = build_translation(configs.changed(SIZES, **changes), 13, 17)
+
+    def forward(self, inputs):
+        memories = self.model.encode(pad(SOURCE))
+        shown = self.model.decoder(inputs, memories, need_weights=True)
+        fast = self.model.decoder(inputs, memories)
+        weights = [block.weights.flatten() for block in shown.attention]
+        return torch.cat([fast.features.flatten(), shown.features.flatten(), *weights])
+
+
+SCORES = {
+    "additive": lambda: Additive(5, 5, 11),
+    "concat": lambda: Concat(5, 5, 11),
+    "shared_additive": lambda: SharedAdditive(5, 11),
+    "dot": Dot,
+    "scaled_dot": ScaledDot,
+    "general": lambda: General(5, 5),
+}
+DECODERS = {
+    "bahdanau": dict(wiring="bahdanau", layers=2),
+    "bahdanau, residual": dict(wiring="bahdanau", layers=3, connections="residual"),
+    "luong": dict(wiring="luong", feeding="context"),
+    "luong, no feeding": dict(wiring="luong", feeding="none"),
+    "gnmt": dict(wiring="gnmt", layers=2, connections="residual"),
+}
+NAMES = [*SCORES, *DECODERS]
+
+
+def make(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """Return an accelerated module and its inputs."""
+    torch.manual_seed(3)
+    if name in DECODERS:
+        return Features(**DECODERS[name]).eval(), (INPUTS,)
+    module = Contexts(SCORES[name]())
+    regard.accelerate(module)
+    mask = torch.tensor([[True] * 7, [True] * 4 + [False] * 3])[:, None]
+    shapes = (2, 3, 5), (2, 7, 5), (2, 7, 6)
+    return module.eval(), (*(torch.randn(shape, requires_grad=True) for shape in shapes), mask)
+
+
+def results(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    """Return the output, and the gradients of all inputs and parameters."""
+    output = module(*inputs)
+    leaves = [x for x in (*inputs, *module.parameters()) if x.requires_grad]
+    gradients = torch.autograd.grad(output.float().sin().sum(), leaves, allow_unused=True)
+    return [output, *(torch.zeros(()) if x is None else x for x in gradients)]
+
+
+def assert_equal(ours, formulas, tolerance=1e-5):
+    for one, other in zip(ours, formulas, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+def test_every_formula_names_its_accelerated_class():
+    for formula, twin in twins().items():
+        assert issubclass(twin, formula)
+        assert formula_of(twin) is formula
+        assert twin.__name__ == formula.__name__
+        page = Path(__import__(formula.__module__, fromlist=["_"]).__file__).read_text()
+        path = MODULES[formula.__module__].replace("regard.", "", 1).replace(".", "/")
+        assert f"`{path}.py`" in page
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("way", ["gradients", "no_grad", "inference", "autocast", "double"])
+def test_accelerated_results_equal_the_formula(name, way):
+    if (name, way) == ("luong, no feeding", "autocast"):
+        pytest.skip("PyTorch has no bfloat16 LSTM on some CPUs, and this decoder has no other form")
+    module, inputs = make(name)
+    if way == "double":
+        module = module.double()
+        inputs = tuple(
+            x.detach().double().requires_grad_() if x.is_floating_point() else x for x in inputs
+        )
+    if way in ("no_grad", "inference"):
+
+        def compute():
+            with torch.no_grad() if way == "no_grad" else torch.inference_mode():
+                return [module(*inputs)]
+    else:
+
+        def compute():
+            with torch.autocast("cpu", enabled=way == "autocast"):
+                return results(module, inputs)
+
+    ours = compute()
+    with regard.plain():
+        formulas = compute()
+    assert_equal(ours, formulas, {"autocast": 6e-2, "double": 1e-9}.get(way, 2e-5))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["deepcopy", "pickle"]
+)
+def test_copies_are_accelerated_and_equal(name, copied):
+    module, inputs = make(name)
+    again = copied(module)
+    assert list(map(type, again.modules())) == list(map(type, module.modules()))
+    assert_equal(results(again, inputs)[:1], results(module, inputs)[:1], 0)
+
+
+def test_parameters_and_optimisers_are_those_of_before():
+    torch.manual_seed(3)
+    module = Contexts(Additive(5, 5, 11))
+    parameters, states = list(module.parameters()), module.state_dict()
+    attention = module.attention
+    record = regard.accelerate(module)
+    assert module.attention is attention
+    assert all(map(torch.Tensor.is_set_to, module.parameters(), parameters))
+    assert module.state_dict().keys() == states.keys()
+    assert record.replaced == ("attention (Attention)", "attention.score (Additive)")
+    assert record.left == ()
+    assert regard.accelerate(module).replaced == ()
+
+
+def test_subclasses_and_changed_modules_are_left_with_the_reason():
+    class Halved(Additive):
+        def forward(self, queries, prepared):
+            return 0.5 * super().forward(queries, prepared)
+
+    hooked = Additive(5, 5, 11)
+    hooked.register_forward_hook(lambda *arguments: None)
+    model = nn.ModuleList([Halved(5, 5, 11), hooked, nn.Linear(3, 3)])
+    record = regard.accelerate(model)
+    assert record.replaced == ()
+    assert record.left == (
+        ("0 (Halved)", "is a subclass of Additive"),
+        ("1 (Additive)", "has hooks or a forward of its own"),
+    )
+    assert str(record).splitlines()[0] == "by its formula: 0 (Halved): is a subclass of Additive"
+
+
+@pytest.mark.parametrize("name", ["additive", "bahdanau", "luong"])
+@pytest.mark.parametrize("form", ["plain", "hook"])
+def test_hooks_and_breakpoints_of_the_score_are_reached(name, form):
+    """As with a breakpoint in `Additive.forward`, all steps call the formula."""
+    module, inputs = make(name)
+    (score,) = (x for x in module.modules() if isinstance(x, Additive))
+    calls = []
+    if form == "hook":
+        score.register_forward_hook(lambda *arguments: calls.append(1))
+    else:
+        score.query.register_forward_hook(lambda *arguments: calls.append(1))
+    with regard.plain() if form == "plain" else nullcontext():
+        module(*inputs)
+    assert len(calls) == 2 * (1 if name == "additive" else INPUTS.size(1))
+
+
+def test_every_way_to_run_a_loaded_model_reaches_the_formulas(run):
+    """As a breakpoint in the score, the decoder's step and the softmax would be."""
+    model = TranslationModel.load(run)
+    text = model.translate("a b", attention=False).text  # makes the frozen copy
+    for compute in (
+        lambda: model.translate("a b"),
+        lambda: model.translate("a b", attention=False),
+        lambda: model.score([("a b", text)]),
+    ):
+        with regard.plain():
+            called = functions_of(compute)
+        assert {
+            ("regard/attention/scores.py", "forward"),
+            ("regard/models/recurrent/decoders.py", "step"),
+            ("regard/attention/normalisers.py", "__call__"),
+        } <= called
+
+
+def functions_of(compute) -> set[tuple[str, str]]:
+    """Return file and name of the package's functions that a call runs."""
+    called = set()
+    sys.setprofile(lambda frame, *_: called.add((frame.f_code.co_filename, frame.f_code.co_name)))
+    try:
+        compute()
+    finally:
+        sys.setprofile(None)
+    return {(file.split("/src/")[-1], name) for file, name in called}
