@@ -4,6 +4,8 @@ import random
 
 from regard.cli.main import run as regard
 from regard.cluster.chunk_folder import ChunkFolder
+from regard.config import SearchConfig
+from regard.inference.captioning import CaptionJob
 from regard.inference.loop import Outputs
 from regard.inference.parts import Part
 from regard.pipeline.train import train
@@ -33,11 +35,9 @@ def test_two_workers_write_the_output_of_the_plain_command(tmp_path, capsys, mon
 def test_a_node_without_the_folder_of_the_chunks_is_named(tmp_path):
     from regard.cluster.bulk_workers import ChunkActor
 
-    class Job:
-        def open(self, warn):
-            raise AssertionError("the model is not loaded")
-
-    actor = ChunkActor(Job(), ChunkFolder(Outputs(tmp_path / "out")), tmp_path)
+    outputs = Outputs(tmp_path / "out")
+    job = CaptionJob(tmp_path / "gone", ("a.png",), frozenset(), outputs, SearchConfig())
+    actor = ChunkActor(job, ChunkFolder(outputs), tmp_path)
     problem = actor._problem(Part(0, 0, 1))
     assert "does not have" in problem
     assert problem.endswith("all nodes need the same folders, as on a shared file system")
