@@ -14,6 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from regard import kernels
 from regard.compiled.freeze import freeze
+from regard.fast_path import kind_of
 from tests.compiled.cases import CASES
 from tests.compiled.native_steps import copies_of
 
@@ -85,7 +86,7 @@ def test_copies_pickles_and_frozen_models_that_are_frozen_again_give_the_same_bi
     del frozen
     for duplicate in map(case.of, copies):
         assert duplicate._weights is None
-        assert type(duplicate.reference) is case.reference
+        assert kind_of(duplicate.reference) is case.reference
         results = case.results(duplicate)
         assert duplicate._weights is not None
         for ours, theirs in zip(results, expected, strict=True):
@@ -101,7 +102,7 @@ def test_a_native_module_that_is_not_renewed_has_one_reference(case):
     case.assert_native(case.of(model), freeze(case.of(frozen)))
     case.of(frozen).register_forward_hook(lambda *_: None)
     again = case.of(freeze(frozen))
-    assert type(again.reference) is case.reference
+    assert kind_of(again.reference) is case.reference
     case.assert_native(case.of(model), again)
 
 
