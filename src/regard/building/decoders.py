@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import nn
 
 from regard.building.convolution import (
@@ -33,13 +35,14 @@ from regard.models.transformer import TransformerDecoder
 
 
 def build_decoder(
-    config: DecoderConfig, encoder: BuiltEncoder, embedding: nn.Embedding
+    config: DecoderConfig, encoder: BuiltEncoder, make_embedding: Callable[[], nn.Embedding]
 ) -> TrainedDecoder:
-    """Build a decoder for this encoder's states, on this embedding."""
+    """Build a decoder for this encoder's states."""
     match config:
         case RecurrentDecoderConfig():
-            return build_recurrent_decoder(config, encoder, embedding)
+            return build_recurrent_decoder(config, encoder, make_embedding)
         case TransformerDecoderConfig():
+            embedding = make_embedding()
             return TransformerDecoder(
                 build_embedder(config, embedding),
                 [build_decoder_layer(config, encoder.size) for _ in range(config.layers)],
@@ -48,9 +51,11 @@ def build_decoder(
                 build_span(config),
             )
         case GatedConvolutionDecoderConfig():
-            return build_gated_decoder(config, encoder.size, encoder.attention_kind, embedding)
+            return build_gated_decoder(
+                config, encoder.size, encoder.attention_kind, make_embedding()
+            )
         case DilatedConvolutionDecoderConfig():
-            return build_dilated_decoder(config, encoder.size, embedding)
+            return build_dilated_decoder(config, encoder.size, make_embedding())
 
 
 def build_pointer_generator(
