@@ -201,6 +201,7 @@ SETS = {
                 "data/recognition/test_formats",
                 "data/files/test_named_rows",
                 "data/files/test_workbooks",
+                "data/recognition/test_table",
             )
         },
         reason="recognised from the file",

@@ -10,6 +10,7 @@ import torch
 
 from regard import kernels
 from regard.attention import Additive, Attention, Dot
+from regard.compiled.accelerate import accelerate
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.training.losses.linear_cross_entropy import linear_cross_entropy
@@ -27,6 +28,7 @@ def not_built(monkeypatch, caplog):
 def attend(score):
     queries, keys = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
     attention = Attention(score)
+    accelerate(attention)
     return attention(queries, attention.prepare(keys), keys).context
 
 

@@ -15,7 +15,7 @@ from timing import Figures, forget_peak, milliseconds, numbers, peak_megabytes, 
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention import fused_additive
+from regard.compiled.attention import fused_additive
 from regard.compiled.attention.fused_additive import backends, plain
 from regard.compiled.attention.fused_additive.memory import AdditiveMemory
 

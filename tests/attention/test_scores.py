@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from regard.attention import Additive, Concat, Cosine, Dot, ScaledDot, Score, SharedAdditive
+from regard.attention.scores import ADDITIVE_SCORES
+from regard.fast_path import kind_of
 from tests.attention.parts import SCORES, ScoreCase, number
 from tests.forms import BOTH
 from tests.oracles import attention as oracle
@@ -14,6 +16,11 @@ from tests.oracles import attention as oracle
 pytestmark = BOTH
 
 every_score = pytest.mark.parametrize("case", SCORES.values(), ids=SCORES.keys())
+
+
+def is_precise(score: Score) -> bool:
+    """Whether scores are at least in float32: those of accelerated additive scores."""
+    return kind_of(score) in ADDITIVE_SCORES and type(score) is not kind_of(score)
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +58,7 @@ def test_any_number_of_batch_axes_is_allowed(case: ScoreCase):
 def test_scores_keep_the_type_of_their_inputs(case: ScoreCase, dtype: torch.dtype):
     score, inputs = case.make().to(dtype), case.inputs(dtype)
     scores = score(inputs.queries, score.prepare(inputs.keys))
-    assert scores.dtype == dtype
+    assert scores.dtype == (torch.float32 if is_precise(score) else dtype)
     expected = judged(case, score, number(inputs.queries[0]), number(inputs.keys[0]))
     tolerance = 16 * torch.finfo(dtype).eps
     np.testing.assert_allclose(number(scores[0]), expected, rtol=tolerance, atol=tolerance)
@@ -63,7 +70,7 @@ def test_scores_run_in_mixed_precision(case: ScoreCase):
     with torch.autocast("cpu", torch.bfloat16):
         mixed = score(inputs.queries, score.prepare(inputs.keys))
     plain = score(inputs.queries, score.prepare(inputs.keys))
-    assert mixed.dtype == torch.bfloat16
+    assert mixed.dtype == (torch.float32 if is_precise(score) else torch.bfloat16)
     torch.testing.assert_close(mixed.float(), plain, rtol=0.05, atol=0.05)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from regard.config import DATA_SECTIONS
 from regard.tasks.all_tasks import TASKS
+from tests.small_runs import RUNS
 
 TRAINING = {
     "regard.training",

@@ -96,7 +96,7 @@ def test_what_a_model_with_features_rejects(experiment, folder, tmp_path):
     data = replace(experiment.data, feature_columns=("case",))
     with pytest.raises(UserError, match=r"no column 'case' \(--data\.feature-columns\)"):
         train(replace(experiment, data=data), tmp_path / "run")
-    with pytest.raises(UserError, match=r"column '2' is read as features .* and as target"):
+    with pytest.raises(UserError, match=r"column 2 is read as target and as features"):
         regard.train([("ab", "abim")], settings={"data.feature_columns": ["2"]})
     with pytest.raises(UserError, match=r"generated pairs: leave it out"):
         DataConfig(synthetic="copy", feature_columns=("2",))

@@ -1,9 +1,7 @@
 """Additive scores by the kernels of `fused_additive/`, which form no tensor of batch x target x
-source x size."""
+source x size. Scores are at least in float32."""
 
 from __future__ import annotations
-
-import torch
 
 from regard.attention import scores as formula
 from regard.attention.prepared import AdditiveKeys
@@ -59,8 +57,7 @@ def _scores(
     score: AdditiveScore, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
 ) -> Float[Tensor, "*batch target source"]:
     projected, keys = score.project_queries(queries), prepared_keys(score, prepared).projected
-    scores = additive_scores(projected, keys, score.vector)
-    return scores.to(torch.promote_types(projected.dtype, keys.dtype))
+    return additive_scores(projected, keys, score.vector)
 
 
 TWINS = {
