@@ -184,7 +184,7 @@ def test_subclasses_and_changed_modules_are_left_with_the_reason():
 @pytest.mark.parametrize("name", ["additive", "bahdanau", "luong"])
 @pytest.mark.parametrize("form", ["plain", "hook"])
 def test_hooks_and_breakpoints_of_the_score_are_reached(name, form):
-    """As with a breakpoint in `Additive.forward`, all steps call the formula."""
+    """All steps call the formula, where a breakpoint in `Additive.forward` stops."""
     module, inputs = make(name)
     (score,) = (x for x in module.modules() if isinstance(x, Additive))
     calls = []
@@ -198,7 +198,7 @@ def test_hooks_and_breakpoints_of_the_score_are_reached(name, form):
 
 
 def test_every_way_to_run_a_loaded_model_reaches_the_formulas(run):
-    """As a breakpoint in the score, the decoder's step and the softmax would be."""
+    """The functions where breakpoints in the score, the step and the softmax stop are called."""
     model = TranslationModel.load(run)
     text = model.translate("a b", attention=False).text  # makes the frozen copy
     for compute in (

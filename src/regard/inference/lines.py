@@ -121,7 +121,7 @@ class LineSources:
     table: ClassVar[None] = None
     name: str
     encoding: Encoding | None
-    """None: the lines are read as they arrive, as UTF-8."""
+    """Encoding of the file, or None for lines that are read as they arrive, as UTF-8."""
     follow: bool
     size: int
     """Number of lines that are processed together."""

@@ -57,7 +57,7 @@ class Run:
     """Part of an input that is being processed."""
 
     part: Part | None
-    """None: the whole input."""
+    """Part to process, or None for the whole input."""
     files: ExitStack
     """Open files."""
     faults: Faults
@@ -171,7 +171,7 @@ class _Writer:
     """Open files of outputs."""
 
     texts: TextIO | None
-    """None: the standard output."""
+    """File of the texts, or None for the standard output."""
     alignments: TextIO | None
     traces: TextIO | None
     table: RowWriter | None

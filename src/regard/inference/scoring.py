@@ -137,7 +137,7 @@ class Scoring:
         return "\n".join([text, *steps])
 
     def _all(self, pairs: list[Pair], run: Run) -> list[Pair]:
-        """Return the pairs. UserError if there are none."""
+        """Return the pairs. UserError for an empty list."""
         from regard.data.text.parallel import no_pairs
 
         if pairs:
