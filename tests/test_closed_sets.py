@@ -200,6 +200,7 @@ SETS = {
             "formats": strings(
                 "data/recognition/test_formats",
                 "data/files/test_named_rows",
+                "data/files/test_objects",
                 "data/files/test_workbooks",
                 "data/recognition/test_table",
             )

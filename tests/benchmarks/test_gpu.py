@@ -83,7 +83,7 @@ def test_torch_is_never_downloaded(modules, monkeypatch, tmp_path):
     assert not {"torch", "numpy", "rich"} & set(asked)
     assert left_out == ["ctranslate2: no such wheel"]
     assert not list(tmp_path.glob("torch*"))
-    assert list(tmp_path.glob("tyro*"))
+    assert list(tmp_path.glob("sacrebleu*"))
 
 
 def test_a_report_lists_failures_and_figures(modules, tmp_path):

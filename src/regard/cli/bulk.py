@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,7 @@ def run_job(
     return them. `inputs` are the files that are read. Progress is not shown if `on_output` prints
     each output."""
     bulk: BulkOptions = options.bulk
+    limits = cache(job.limits)
     if bulk.cluster is not None:
         source = job.input(warn)
         source.check_divisible()
@@ -113,18 +115,17 @@ def run_job(
             def finished(number: int, faults: Faults) -> None:
                 on_finished(number)
                 if source.follow:
-                    _warn(faults, job, None)
+                    _warn(faults, limits, None)
                     faults.clear()
 
             view = View(on_output or (lambda _: None), finished)
             faults = run(task, part, job.outputs, view)
-    _warn(faults, job, source.table)
+    _warn(faults, limits, source.table)
     return faults
 
 
-def _warn(faults: Faults, job: Job, table: SourceTable | None) -> None:
-    limits = job.limits if faults.needs_limits else Limits()
-    for sentence in sentences(faults, limits, table):
+def _warn(faults: Faults, limits: Callable[[], Limits], table: SourceTable | None) -> None:
+    for sentence in sentences(faults, limits() if faults.needs_limits else Limits(), table):
         warn(sentence)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from regard.config import SearchConfig
 from regard.config.checks import is_text
@@ -55,11 +55,13 @@ class CaptionJob:
     prefix: str | None = None
     """Text that each caption begins with."""
     device: str = "auto"
-    limits: ClassVar[Limits] = Limits()
 
     @property
     def runs(self) -> tuple[Path, ...]:
         return (self.run,)
+
+    def limits(self) -> Limits:
+        return Limits()
 
     def input(self, warn: Callable[[str], None]) -> Items[str]:
         from regard.tasks.captioning import model

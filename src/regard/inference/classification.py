@@ -45,7 +45,6 @@ class ClassificationJob:
     def runs(self) -> tuple[Path, ...]:
         return (self.run,)
 
-    @cached_property
     def limits(self) -> Limits:
         from regard.tasks.classification.inputs import InputsAndTargets, source_form_of
 

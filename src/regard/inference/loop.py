@@ -137,9 +137,8 @@ class Job(Protocol):
         """Files of the whole input."""
         ...
 
-    @property
     def limits(self) -> Limits:
-        """Limits for the sentences about faults. They are read without loading the model."""
+        """Read the limits for the sentences about faults, without loading the model."""
         ...
 
     def input(self, warn: Callable[[str], None]) -> Input:

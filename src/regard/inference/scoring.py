@@ -44,7 +44,6 @@ class ScoreJob:
     """Largest estimated memory in MiB for a pair; None for that of the run."""
     device: str = "auto"
 
-    @cached_property
     def limits(self) -> Limits:
         from regard.tasks.source_form import SourceForm
         from regard.tasks.translation.encoding import Tokenizers

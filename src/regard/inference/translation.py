@@ -60,7 +60,6 @@ class TranslationJob:
     """Whether each step is written before its text."""
     device: str = "auto"
 
-    @cached_property
     def limits(self) -> Limits:
         from regard.tasks.source_form import SourceForm
         from regard.tasks.translation.encoding import Tokenizers

@@ -41,7 +41,7 @@ MAKERS = {
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_tables_of_every_library_have_the_same_rows(make):
     table = table_of(make(COLUMNS))
-    assert table.header == ("id", "Text", "label", "number")
+    assert (table.header, table.form.kind) == (("id", "Text", "label", "number"), "memory")
     assert table.rows == (("1", "a b", "x", "1"), ("2", "c d", "", "2.5"), ("3", "e", "y", ""))
     corpus = read(table)
     assert corpus.pairs == (Pair("a b", "x", 1), Pair("e", "y", 3))

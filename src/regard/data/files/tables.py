@@ -93,7 +93,7 @@ def column_name(header: Sequence[str] | None, number: int) -> str:
     return name if is_name else str(number + 1)
 
 
-def flat_fields(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat_fields(value: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the names and values of an object. A name inside an object has the name of that object
     and a dot before it."""
     for name, item in value.items():
