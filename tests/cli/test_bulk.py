@@ -470,8 +470,8 @@ def test_a_damaged_manifest_is_one_line(tmp_path):
         (("--cluster", "local", "-o", "/dev/null"), "name it with -o"),
         (("--workers", "2"), "--workers is for a Ray cluster"),
         (("--gpus", "1"), "--gpus is for a Ray cluster"),
-        (("--cluster", "local", "-o", "out", "--workers", "0"), "--workers is 0"),
-        (("--cluster", "local", "-o", "out", "--gpus", "1.5"), "--gpus is 1.5"),
+        (("--cluster", "local", "-o", "out", "--workers", "0"), "--workers is '0'"),
+        (("--cluster", "local", "-o", "out", "--gpus", "1.5"), "--gpus is '1.5'"),
         (("--encoding", "utf-16", "--shard", "1/2"), "cannot be read from the middle"),
     ],
 )

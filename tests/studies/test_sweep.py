@@ -10,9 +10,9 @@ import time
 import pytest
 
 from regard.cli.main import run as regard
-from regard.cli.sweep import parse
+from regard.cli.sweep import Options, folder_of, parse, run
 from regard.cli.tables import format_table
-from regard.errors import UsageError, UserError
+from regard.errors import UserError
 from regard.storage.files import locked
 from regard.studies.sweep import PROCESS, Job, JobResult, jobs_of, rows_of
 
@@ -48,23 +48,38 @@ def test_unclear_variations_are_refused(vary, message, tmp_path):
 
 
 def test_other_options_are_those_of_train():
-    options = parse(["letters", "a.tsv", "--vary", "x=1", "--model.size=8", "--threads=2"])
-    assert options.arguments == ("letters", "a.tsv", "--model.size=8")
-    assert (options.threads, str(options.output)) == (2, "sweeps/a")
+    words = ["letters", "a.tsv", "--vary", "x=1", "--model.size=8", "--threads=2", "--vary=y=2"]
+    options, record = parse(Options, [*words, "--", "-b"], "sweep")
+    assert record.arguments == ("letters", "a.tsv", "--model.size=8", "--", "-b")
+    assert (options.vary, options.threads) == (("x=1", "y=2"), 2)
+    assert str(folder_of(options.output, record)) == "sweeps/a"
     assert (options.workers, options.address, options.gpus) == (None, None, 0)
-    options = parse(["letters", "--vary", "x=1", "--address", "auto", "--gpus", "0.5"])
+    words = ["--address", "auto", "letters", "--vary", "x=1", "--gpus", "0.5", "--data.limit", "-1"]
+    options, record = parse(Options, words, "sweep")
+    assert record.arguments == ("letters", "--data.limit", "-1")
     assert (options.address, options.gpus) == ("auto", 0.5)
-    for words in (
-        *(["--vary", "x=1"], ["letters", "--vary"], ["letters", "--resume"]),
-        ["letters", "--gpus", "1"],
-    ):
-        with pytest.raises(UsageError):
-            parse(words)
-    with pytest.raises(UserError, match="--workers is '0'"):
-        parse(["letters", "--workers", "0"])
-    for number in ("many", "1.5", "-1", "inf", "nan"):
-        with pytest.raises(UserError, match=f"--gpus is '{number}'"):
-            parse(["letters", "--address", "local", "--gpus", number])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--vary", "x=1"], "name the recipe or data file first"),
+        (["letters"], "missing: --vary"),
+        (["letters", "--vary"], "--vary has no value"),
+        (["letters", "--vary", "x=1", "--resume"], "--resume is not needed"),
+        (["letters", "--vary", "x=1", "--gpus", "1"], "--gpus is for Ray"),
+        (["letters", "--vary", "x=1", "--workers", "0"], "--workers is '0'"),
+        (["letters", "--vary", "x=1", "-o", ""], "-o is '': expected a path"),
+        (["letters", "--vary", "x=1", "-o", "-"], "--output is -"),
+        *(
+            (["letters", "--gpus", number], f"--gpus is '{number}': expected a whole number")
+            for number in ("many", "1.5", "-1", "inf", "nan")
+        ),
+    ],
+)
+def test_wrong_options_are_rejected(words, message):
+    with pytest.raises(UserError, match=message):
+        run(words)
 
 
 def test_the_table_has_means_over_seeds(tmp_path):
@@ -269,7 +284,7 @@ def test_a_value_that_is_written_in_two_ways_is_refused(tmp_path, capsys, values
 
 def test_the_folder_of_a_sweep_may_begin_with_a_hyphen(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert regard(["sweep", *TINY, "--vary", "training.seed=1,2", "-o", "-dash"]) == 0
+    assert regard(["sweep", *TINY, "--vary", "training.seed=1,2", "--output=-dash"]) == 0
     assert "regard compare ./-dash" in capsys.readouterr().out
     assert len(list(tmp_path.glob("-dash/*/model.safetensors"))) == 2
 

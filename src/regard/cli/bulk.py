@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.cli.output import warn
 from regard.cli.progress import PreparationView, counting_outputs
+from regard.config.checks import Count, Gpus
 from regard.errors import UserError
 from regard.inference.faults import Faults, Limits, sentences
 from regard.inference.loop import Input, Job, Output, View, run
@@ -41,9 +42,9 @@ class BulkOptions:
     """Process the input in chunks on the Ray cluster at HOST:PORT, on the cluster that this machine
     belongs to (auto), or on Ray started on this machine (local). Repeat the command to continue it.
     Needs ray[data]. Default: this process."""
-    workers: int | None = None
+    workers: Count | None = None
     """With --cluster: number of workers. Default: one for each CPU."""
-    gpus: float | None = None
+    gpus: Gpus | None = None
     """With --cluster: number of GPUs of each worker, such as 1 or 0.5. Default: none."""
 
 
@@ -66,11 +67,6 @@ def check_bulk(
         raise UserError(
             f"{option} divides a file, but the input is the standard input: name a file"
         )
-    if bulk.workers is not None and bulk.workers < 1:
-        raise UserError(f"--workers is {bulk.workers}: expected a whole number from 1")
-    gpus = bulk.gpus or 0
-    if gpus < 0 or (gpus > 1 and gpus != int(gpus)):
-        raise UserError(f"--gpus is {gpus:g}: expected a whole number, or a fraction below 1")
     if bulk.cluster is not None and (output is None or (output.exists() and not output.is_file())):
         raise UserError("--cluster writes a file when all chunks are finished: name it with -o")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regard.cli.output import say
 from regard.cli.parsing.help import Positional
@@ -172,32 +172,23 @@ def _experiment(options: Options, several: DataConfig | None) -> tuple[Experimen
     if path.is_dir():
         if (path / "config.yaml").exists():
             raise UserError(f"{name} is a run folder: expected data to train on")
-        labels = find_experiment("labels")
+        labels = find_experiment("labels", {})
         return replace(labels, data=replace(labels.data, path=path)), ""
     check_input(path)
     if not path.is_file():
         return None, ""
-    typed = {
-        "--data.task": options.task if several is None else "translate",
-        "--data.target": options.target,
-        "--data.source-column": options.source_column,
-        "--data.target-column": options.target_column,
-        "--data.decimal-mark": options.decimal_mark,
-    }
     form = {name: getattr(options, name) for name in FORMAT}
-    typed |= {f"--data.{name}": form[name] for name in FORMAT if name != "header"}
-    words = [word for flag, value in typed.items() if value for word in (flag, value)]
-    if options.header is not None:
-        words.append("--data.header" if options.header else "--data.no-header")
-    if options.feature_columns:
-        words += ("--data.feature-columns", *options.feature_columns)
-    inspection = inspect_file(name, words)
+    fields = (*FORMAT, "target", "source_column", "target_column", "decimal_mark")
+    named: dict[str, Any] = {f"data.{name}": getattr(options, name) for name in fields}
+    named["data.task"] = options.task if several is None else "translate"
+    named["data.feature_columns"] = options.feature_columns or None
+    inspection = inspect_file(name, named)
     if several is not None:
         print(f"{len(_files(several))} files; recognised in the first:")
     if inspection is not None:
         say("\n".join(inspection.lines()))
     problem = "" if inspection is None or several is not None else inspection.problem
-    experiment = find_experiment(name, words)
+    experiment = find_experiment(name, named)
     data = replace(experiment.data, **form)
     if isinstance(data, CaptionDataConfig):
         data = replace(data, images=options.images)

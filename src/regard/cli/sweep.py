@@ -7,76 +7,88 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from regard import recipes
 from regard.cli import train
 from regard.cli.output import say, warn
 from regard.cli.parsing.experiments import data_after_recipe
+from regard.cli.parsing.help import REPEATED, Positional
+from regard.cli.parsing.options import Record, parse_own
 from regard.cli.progress import PreparationView
 from regard.cli.tables import format_table
 from regard.config import Data, Experiment, resolve
+from regard.config.checks import Count, Gpus
 from regard.corpora.table_settings import run_name
 from regard.errors import UsageError, UserError, counted, install_command
+from regard.runs.sweep_record import SweepRecord
 from regard.runtime.signals import TerminatedError
 
 if TYPE_CHECKING:
     from regard.studies.sweep import Job, JobResult, Workers
 
-HELP = """\
-usage: regard sweep RECIPE [FILE] --vary FIELD=VALUES [OPTIONS]
-
-Train a recipe once for each combination of values, side by side, and print one table. Repeat the
-command to continue an interrupted sweep, or with more values to extend it.
-
-examples:
-  regard sweep letters pairs.tsv --vary training.seed=1..5
-  regard sweep letters pairs.tsv --vary training.seed=1..3 --vary model.size=128,256
-
-options:
-  --vary FIELD=VALUES   Values of a field: a list (128,256) or a range (1..5). Repeatable.
-  -o, --output FOLDER   Folder of the runs and of table.csv. [sweeps/NAME]
-  --workers NUMBER      Number of trainings at a time. [number of cores / threads]
-  --threads NUMBER      Number of threads of each training. [1]
-  --address ADDRESS     Train on the Ray cluster at HOST:PORT, on the one that this machine belongs
-                        to (auto), or on Ray started on this machine (local). Needs ray[tune].
-  --gpus NUMBER         Number of GPUs of each training on a Ray cluster, such as 1 or 0.5. [0]
-  -h, --help            Show this help.
-
-All other options are those of `regard train`, for all runs.
-"""
-EXAMPLE = "regard sweep letters pairs.tsv --vary training.seed=1..5"
-OWN = {"--vary": "vary", "-o": "output", "--output": "output", "--workers": "workers"}
-OWN |= {"--threads": "threads", "--address": "address", "--gpus": "gpus"}
+HELP_EXAMPLES = (
+    (
+        "regard sweep letters pairs.tsv --vary training.seed=1..5",
+        "five seeds",
+    ),
+    (
+        "regard sweep letters pairs.tsv --vary training.seed=1..3 --vary model.size=128,256",
+        "six runs",
+    ),
+)
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a sweep, and the arguments of each training."""
+    """Train a recipe once for each combination of values, side by side, and print one table. Repeat
+    the command to continue an interrupted sweep, or with more values to extend it. All other
+    options are those of `regard train`, for all runs."""
 
-    vary: tuple[str, ...]
-    output: Path
-    workers: int | None
-    """Number of trainings at a time; None for the default."""
-    threads: int
-    address: str | None
-    gpus: float
-    arguments: tuple[str, ...]
-    command: str = "sweep"
-    """Command of these options: `sweep` or `ensemble`."""
+    recipe: Positional[str]
+    """Name of a recipe, a recipe file, or a data file."""
+    vary: Annotated[tuple[str, ...], REPEATED]
+    """Field with its values: a list, as model.size=128,256, or a range, as training.seed=1..5."""
+    file: Positional[Path | None] = None
+    """Data file of the recipe (default: that of the recipe)."""
+    output: Path | None = None
+    """Folder of the runs and of table.csv (default: sweeps/NAME)."""
+    workers: Count | None = None
+    """Number of trainings at a time (default: number of cores / threads)."""
+    threads: Count = 1
+    """Number of threads of each training."""
+    address: str | None = None
+    """Train on the Ray cluster at HOST:PORT, on the one that this machine belongs to (auto), or on
+    Ray started on this machine (local). Needs ray[tune]. Default: processes of this machine."""
+    gpus: Gpus = 0
+    """Number of GPUs of each training on a Ray cluster, such as 1 or 0.5."""
 
 
 def run(arguments: list[str]) -> int:
     """Train all combinations and print a table; return 1 if a training failed."""
-    if {"-h", "--help"} & {*arguments} or not arguments:
-        print(HELP)
-        raise SystemExit(0 if arguments else UsageError.STATUS)
-    return train_jobs(parse(arguments))
+    options, record = parse(Options, arguments, "sweep")
+    if options.gpus and not options.address:
+        raise UsageError("--gpus is for Ray: name a cluster with --address")
+    return train_jobs(options, record)
 
 
-def train_jobs(options: Options) -> int:
+def parse(options: type[Record], arguments: list[str], command: str) -> tuple[Record, SweepRecord]:
+    """Return the options of a sweep or an ensemble, and the record of its folder with the arguments
+    of each training. UserError for options that do not fit."""
+    own, others = parse_own(options, arguments, f"regard {command}")
+    if "--resume" in others:
+        raise UsageError(f"--resume is not needed: repeat the command to continue the {command}")
+    return own, SweepRecord(others, command)
+
+
+def folder_of(output: Path | None, record: SweepRecord) -> Path:
+    """Return the folder of --output, by default named after the data file, or else the recipe."""
+    name = run_name(Path(data_after_recipe(record.arguments) or ""))
+    return output or Path(f"{record.command}s") / (name or Path(record.arguments[0]).stem)
+
+
+def train_jobs(options: Options, record: SweepRecord) -> int:
     """Train all combinations and print a table; return 1 if a training failed."""
-    from regard.runs.sweep_record import SweepRecord
     from regard.studies.sweep import (
         INTERRUPTED,
         argument_of,
@@ -88,10 +100,10 @@ def train_jobs(options: Options) -> int:
         sweep,
     )
 
-    jobs = jobs_of(options.vary, options.output)
-    record = SweepRecord(options.arguments, options.command)
-    check_folder(options.output, jobs, record)
-    experiments = _experiments(jobs, options.arguments)
+    folder = folder_of(options.output, record)
+    jobs = jobs_of(options.vary, folder)
+    check_folder(folder, jobs, record)
+    experiments = _experiments(jobs, record.arguments)
     finished = {job for job in jobs if is_done(job)}
     num_left = len(jobs) - len(finished)
     if num_left:
@@ -100,7 +112,7 @@ def train_jobs(options: Options) -> int:
     workers, place = _workers(options, max(1, num_left))
     if finished:
         place = f"{len(finished)} finished already, {place}" if num_left else "finished already"
-    say(f"{counted(len(jobs), 'training')}, {place}, in {options.output}")
+    say(f"{counted(len(jobs), 'training')}, {place}, in {folder}")
     num_done = 0
 
     def report(result: JobResult) -> None:
@@ -112,7 +124,7 @@ def train_jobs(options: Options) -> int:
         say(f"{num_done} of {len(jobs)}  {result.job.folder.name}  {outcome}")
 
     try:
-        results = sweep(options.output, jobs, record, workers, report)
+        results = sweep(folder, jobs, record, workers, report)
     except (KeyboardInterrupt, TerminatedError):
         warn("all trainings are saved: repeat the command to continue")
         raise
@@ -120,7 +132,7 @@ def train_jobs(options: Options) -> int:
     print("\n".join(format_table([_shown(row) for row in rows_of(results)])))
     _print_note(results)
     if sum(not result.problem for result in results) > 1:
-        say(f"compare them: regard compare {shlex.quote(argument_of(options.output))}")
+        say(f"compare them: regard compare {shlex.quote(argument_of(folder))}")
     failed = [result for result in results if result.problem]
     for result in failed:
         name = result.job.folder.name
@@ -169,62 +181,6 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
         if deviation is not None:
             shown[name] = f"{row[name]:.2f} ± {deviation:.2f}"
     return shown
-
-
-def parse(arguments: list[str], command: str = "sweep", example: str = EXAMPLE) -> Options:
-    """Return the options of a sweep or an ensemble; all other arguments are for `regard train`.
-    Messages name the command and have the example."""
-    values: dict[str, list[str]] = {name: [] for name in OWN.values()}
-    rest: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        flag, equals, value = word.partition("=")
-        if flag not in OWN:
-            rest.append(word)
-            continue
-        value = value if equals else next(words, "")
-        if not value or value.startswith("--"):
-            raise UsageError(f"{flag} has no value; `regard {command} --help` lists the options")
-        values[OWN[flag]].append(value)
-    if not rest or rest[0].startswith("-"):
-        raise UsageError(f"name the recipe first, as in `{example}`")
-    if "--resume" in rest:
-        raise UsageError(f"--resume is not needed: repeat the command to continue the {command}")
-    if values["gpus"] and not values["address"]:
-        raise UsageError("--gpus is for Ray: name a cluster with --address")
-    name = run_name(Path(data_after_recipe(rest) or "")) or Path(rest[0]).stem
-    output = values["output"][-1] if values["output"] else f"{command}s/{name}"
-    if output == "-":
-        raise UsageError("--output is -: expected a folder")
-    return Options(
-        vary=tuple(values["vary"]),
-        output=Path(output),
-        workers=_number("--workers", values["workers"]),
-        threads=_number("--threads", values["threads"]) or 1,
-        address=values["address"][-1] if values["address"] else None,
-        gpus=_gpus(values["gpus"]),
-        arguments=tuple(rest),
-        command=command,
-    )
-
-
-def _number(flag: str, values: list[str]) -> int | None:
-    if not values:
-        return None
-    if not values[-1].isdecimal() or int(values[-1]) < 1:
-        raise UserError(f"{flag} is {values[-1]!r}: expected a whole number from 1")
-    return int(values[-1])
-
-
-def _gpus(values: list[str]) -> float:
-    """Return the number of GPUs of a training: a whole number, or a fraction of one GPU."""
-    try:
-        number = float(values[-1]) if values else 0.0
-        if 0 <= number <= 1 or (number.is_integer() and 1 < number < float("inf")):
-            return number
-    except ValueError:
-        pass
-    raise UserError(f"--gpus is {values[-1]!r}: expected a whole number, or a fraction below 1")
 
 
 def _experiments(jobs: Sequence[Job], arguments: Sequence[str]) -> list[Experiment]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -14,18 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from regard.cli.output import say
 from regard.cli.parsing.experiments import (
     HELP,
+    Named,
     choose_experiment,
     data_after_recipe,
     expand_shortcuts,
     find_experiment,
     has_help_option,
     is_data_file,
-    option_values,
     remove_option,
 )
 from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import parse as parse_options
-from regard.cli.parsing.options import read
+from regard.cli.parsing.options import read, typed_values
 from regard.cli.parsing.train_help import full_help, short_help
 from regard.cli.progress import PreparationView, TrainingView
 from regard.config import Experiment, ModelConfig, TrainingConfig, resolve
@@ -33,7 +32,7 @@ from regard.config.checks import Count, CountOrZero
 from regard.config.corpora import have_equal_weights
 from regard.config.models import has_attention, inheriting
 from regard.config.unused import unused_fields
-from regard.corpora.table_settings import run_name
+from regard.corpora.table_settings import named_value, run_name
 from regard.errors import UsageError, UserError
 from regard.runs.folder import RunFolder
 from regard.runs.resume import COMMAND
@@ -214,16 +213,12 @@ def _next_commands(experiment: Experiment, folder: Path) -> list[str]:
 def parse(arguments: list[str], on_message: Callable[[str], None] = say) -> Options:
     """Return the options. Their defaults are the values of the recipe, or of the resumed run.
     `on_message` takes each line about the data file and about unused fields of the recipe."""
-    pairs = {*pairwise(arguments)}
-    for value, title in (("", "empty"), ("-", "-")):
-        if f"--output={value}" in arguments or {("--output", value), ("-o", value)} & pairs:
-            raise UsageError(f"--output is {title}: expected a folder (default: runs/NAME)")
     if not arguments:
         raise UsageError(
             "name a recipe (`regard recipes` lists them) or a data file, as in `regard train "
             "pairs.tsv`"
         )
-    if has_help_option(arguments[:1]):
+    if has_help_option(typed_values(arguments[:1])):
         _print_help(Experiment(), arguments)
     if arguments[0].startswith("-"):
         # The recipe sets the defaults of the options, so it must be known before them.
@@ -233,26 +228,27 @@ def parse(arguments: list[str], on_message: Callable[[str], None] = say) -> Opti
         )
     output = _default_output(arguments)
     arguments = expand_shortcuts(arguments)
+    named = typed_values(arguments)
     chosen = choose_experiment(arguments)
     default = Options(recipe=arguments[0], output=output, experiment=chosen.experiment)
-    if has_help_option(arguments):
+    if has_help_option(named):
         read(Options, [word for word in arguments if word not in HELP], default)
         _print_help(resolve(default.experiment), arguments)
     options = parse_options(Options, arguments, PROG, default, remedy=DATA_FILE)
     if not options.resume:
-        _check_shared(options.experiment.model, arguments)
+        _check_shared(options.experiment.model, named)
         for message in chosen.messages:
             on_message(message)
         return options
     default = replace(default, experiment=_resumed(options, default.experiment))
-    _check_kinds(folder_of(options), default.experiment.model, arguments)
+    _check_kinds(folder_of(options), default.experiment.model, named)
     return parse_options(Options, arguments, PROG, default, remedy=DATA_FILE)
 
 
 def _default_output(arguments: list[str]) -> Path | None:
     """Return the folder of a run that is named after the data file behind the recipe. None if there
     is no such file, or if --name names the run."""
-    if "--name" in option_values(arguments, "--name"):
+    if typed_values(arguments).get("name"):
         return None
     name = run_name(Path(data_after_recipe(arguments) or ""))
     return Path("runs") / name if name else None
@@ -264,17 +260,18 @@ def _print_help(experiment: Experiment, arguments: list[str]) -> NoReturn:
     raise SystemExit(0)
 
 
-def _check_shared(model: ModelConfig, arguments: list[str]) -> None:
+def _check_shared(model: ModelConfig, named: Named) -> None:
     """Raise a UserError for a size or dropout of the model that no part inherits."""
     for name in ("size", "dropout"):
-        flag = f"--model.{name}"
-        if flag in option_values(arguments, flag) and not inheriting(model, name):
+        if f"model.{name}" in named and not inheriting(model, name):
             options = " or ".join(
                 f"--model.{part}.{name}"
                 for part, record in model.parts.items()
                 if hasattr(record, name)
             )
-            raise UserError(f"{flag} has no effect: every part sets its own {name}; use {options}")
+            raise UserError(
+                f"--model.{name} has no effect: every part sets its own {name}; use {options}"
+            )
 
 
 def _resumed(options: Options, recipe: Experiment) -> Experiment:
@@ -300,11 +297,10 @@ def _resumed(options: Options, recipe: Experiment) -> Experiment:
     )
 
 
-def _check_kinds(folder: Path, model: ModelConfig, arguments: list[str]) -> None:
+def _check_kinds(folder: Path, model: ModelConfig, named: Named) -> None:
     """Raise a UserError for an option that names another kind than the resumed run has."""
     for part, record in model.parts.items():
-        flag = f"--model.{part}.kind"
-        kind = option_values(arguments, flag).get(flag, record.kind)
+        kind = named_value(named, f"model.{part}.kind", str) or record.kind
         if kind != record.kind:
             raise UserError(
                 f"cannot resume {folder}: model.{part}.kind was {record.kind} and is {kind} now. "
@@ -342,21 +338,19 @@ def _inherited(options: Options, arguments: list[str]) -> frozenset[str]:
     """Return the unused fields that the command line did not set. Those of a new run have the
     recipe's value and are in use in the recipe. A resumed run has all others from its own
     configuration."""
+    named = typed_values(arguments)
     if options.resume:
-        typed = {argument.partition("=")[0].replace("_", "-") for argument in arguments}
         names = {unused.name for unused in unused_fields(options.experiment)}
-        return frozenset(name for name in names if not _is_typed(name, typed))
-    recipe, experiment = find_experiment(options.recipe, arguments), options.experiment
+        return frozenset(name for name in names if not _is_typed(name, named))
+    recipe, experiment = find_experiment(options.recipe, named), options.experiment
     own = {unused.name for unused in unused_fields(recipe)}
     names = {unused.name for unused in unused_fields(experiment)} - own
     return frozenset(name for name in names if attrgetter(name)(experiment) == _value(recipe, name))
 
 
-def _is_typed(name: str, flags: Iterable[str]) -> bool:
-    """Whether one of the flags sets this field, or a field of this part."""
-    section, _, field_name = name.replace("_", "-").rpartition(".")
-    own = (f"--{section}.{field_name}", f"--{section}.no-{field_name}")
-    return any(flag in own or flag.startswith(f"{own[0]}.") for flag in flags)
+def _is_typed(name: str, named: Named) -> bool:
+    """Whether an option sets this field, or a field of this part."""
+    return any(option == name or option.startswith(f"{name}.") for option in named)
 
 
 def _value(recipe: Experiment, name: str) -> object:

@@ -91,6 +91,8 @@ PositiveShare = Annotated[float, Range(0, 1, is_open=True)]
 Weight = Annotated[float, Range(0)]
 Factor = Annotated[float, Range(1)]
 Positive = Annotated[float, Range(0, is_open=True)]
+Gpus = Count | Share
+"""Number of GPUs of a process: several, or a part of one."""
 
 Value = TypeVar("Value")
 Record = TypeVar("Record")

@@ -10,10 +10,14 @@ from typing import Any
 
 from regard import recipes
 from regard.config import DATA_SECTIONS, ClassificationDataConfig, Data, DataConfig, Experiment
+from regard.config.checks import alternatives, field_types, parse_value
 from regard.data.files.tables import TableSettings, suffix_of
 from regard.data.recognition.inspection import Inspection
 from regard.errors import UserError
 from regard.names import FORMAT
+
+COLUMNS = {"source_columns": "source_column", "target_columns": "target_column"}
+"""Fields of a configuration that have other names than those of the settings of a table."""
 
 
 def table_settings(config: Data) -> TableSettings:
@@ -28,6 +32,30 @@ def table_settings(config: Data) -> TableSettings:
         feature_columns=getattr(config, "feature_columns", None),
         decimal_mark=getattr(config, "decimal_mark", None),
     )
+
+
+def named_value(named: Mapping[str, Any], name: str, hint: Any) -> Any:
+    """Return the value of a field in settings or in the words of options, by its full name. None
+    without a value, and for one that the annotation rejects, which is reported when it is set."""
+    value = named.get(name)
+    words = [str(word) for word in (value if isinstance(value, list | tuple) else [value])]
+    if not words and bool in alternatives(hint):
+        words = ["True"]
+    try:
+        return None if value is None else parse_value(hint, words)
+    except ValueError:
+        return None
+
+
+def named_settings(named: Mapping[str, Any], data: Data | None = None) -> TableSettings:
+    """Return the format and the columns in settings or in the words of options, by default those of
+    a configuration."""
+    changed = {
+        name: value
+        for name, hint in field_types(TableSettings).items()
+        if (value := named_value(named, f"data.{COLUMNS.get(name, name)}", hint)) is not None
+    }
+    return replace(TableSettings() if data is None else table_settings(data), **changed)
 
 
 def check_choice(checks: str | None, problem: str) -> None:

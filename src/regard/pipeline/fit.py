@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 from regard import recipes
 from regard.characters import with_escapes
@@ -20,6 +20,8 @@ from regard.corpora.table_settings import (
     check_choice,
     experiment_of_recipe,
     experiment_on_file,
+    named_settings,
+    named_value,
     number_fields,
     run_name,
     table_settings,
@@ -28,12 +30,11 @@ from regard.corpora.table_settings import (
 )
 from regard.data.files.objects import NAME as NAME_OF_DATA
 from regard.data.files.objects import table_of
-from regard.data.files.tables import TableSettings
 from regard.data.recognition.inspection import Inspection, can_inspect, inspect, inspect_table
 from regard.data.recognition.roles import Roles
 from regard.data.recognition.table import Table
 from regard.errors import UserError
-from regard.names import DecimalMark, TargetKind, TaskName
+from regard.names import TaskName
 from regard.pipeline import train as training
 from regard.pipeline.diagnosis import diagnose_run
 from regard.pipeline.load import Model, load
@@ -175,7 +176,8 @@ def _experiment_on_file(path: Path, settings: Mapping[str, object]) -> Experimen
     named = dict(recipes.flat(dict(settings)))
     inspection = None
     if can_inspect(path):
-        inspection = inspect(path, _table_settings(named), _task_of(named))
+        task = named_value(named, "data.task", TaskName)
+        inspection = inspect(path, named_settings(named), task)
         check_choice(named.get("data.checks"), inspection.problem)
         _report(inspection.roles, inspection.lines()[:2], named)
         if not inspection.table.is_header_certain:
@@ -190,7 +192,8 @@ def _experiment_on_file(path: Path, settings: Mapping[str, object]) -> Experimen
 def _experiment_on_table(table: Table, settings: Mapping[str, object]) -> Experiment:
     """Return the experiment of the recipe that suits data in memory."""
     named = dict(recipes.flat(dict(settings)))
-    inspection = inspect_table(table, _table_settings(named), _task_of(named))
+    task = named_value(named, "data.task", TaskName)
+    inspection = inspect_table(table, named_settings(named), task)
     roles = inspection.roles
     check_choice(named.get("data.checks"), inspection.problem)
     _report(roles, _lines(inspection), named)
@@ -227,50 +230,12 @@ def _report(roles: Roles, lines: Sequence[str], named: Mapping[str, Any]) -> Non
     warnings.warn(text, stacklevel=5)  # the caller of `train`
 
 
-def _task_of(named: Mapping[str, Any]) -> TaskName | None:
-    """Return the task of the settings, if there is one."""
-    task = named.get("data.task")
-    return cast(TaskName, task) if task in get_args(TaskName) else None
-
-
-def _target_of(named: Mapping[str, Any]) -> TargetKind | None:
-    """Return the kind of the targets in the settings, if there is one."""
-    kind = named.get("data.target")
-    return cast(TargetKind, kind) if kind in get_args(TargetKind) else None
-
-
 def _is_inspected(path: Path, data: Data) -> bool:
     return can_inspect(path) and getattr(data, "target_path", None) is None
 
 
 def _is_set(data: Data, name: str) -> bool:
     return getattr(data, name.removeprefix("data.")) is not None
-
-
-def _table_settings(named: Mapping[str, Any]) -> TableSettings:
-    """Return the settings about the format and the columns of a file."""
-    values = {
-        name: named.get(f"data.{name}") for name in ("encoding", "delimiter", "header", "sheet")
-    }
-    columns = {f"{side}_columns": _words(named, side) or None for side in ("source", "target")}
-    values["target"] = _target_of(named)
-    columns["feature_columns"] = _names(named.get("data.feature_columns")) or None
-    return TableSettings(**values, **columns, decimal_mark=_mark(named))  # type: ignore[arg-type]
-
-
-def _mark(named: Mapping[str, Any]) -> DecimalMark | None:
-    """Return the decimal mark of the settings, if there is one."""
-    mark = named.get("data.decimal_mark")
-    return cast(DecimalMark, mark) if mark in get_args(DecimalMark) else None
-
-
-def _words(named: Mapping[str, Any], side: str) -> tuple[str, ...]:
-    return _names(named.get(f"data.{side}_column"))
-
-
-def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of columns in a setting: one, several or none."""
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
 def _check_no_recipe(path: Path) -> None:

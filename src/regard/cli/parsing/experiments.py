@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 from regard import recipes
-from regard.cli.parsing.options import split
+from regard.cli.parsing.options import Typed, split, typed_values
 from regard.config import (
     DATA_SECTIONS,
     KINDS,
-    Data,
     Experiment,
 )
 from regard.config.checks import all_changed_fields, format_value
 from regard.corpora.table_settings import (
     check_choice,
     experiment_on_file,
+    named_settings,
+    named_value,
     number_fields,
     run_name,
-    table_settings,
     with_fields,
 )
 from regard.data.files.named_rows import SUFFIXES
@@ -33,12 +33,16 @@ from regard.data.files.tables import TableSettings, suffix_of
 from regard.data.recognition.formats import recognise
 from regard.data.recognition.inspection import Inspection, can_inspect, inspect
 from regard.errors import UsageError, UserError
-from regard.names import DecimalMark, TargetKind, TaskName
+from regard.names import TaskName
 from regard.runs.folder import RunFolder
 from regard.storage.files import check_input, check_name, exists, shorten_name
 
 HELP = {"-h", "--help", "--help-all"}
-FAMILY = "--model.family"
+NOT_INSPECTED = {"resume", "data.target_path"}
+"""Options with which the data file is not inspected."""
+Named = Mapping[str, Any]
+"""Values of options, or their words, by the full names of the fields."""
+FAMILY = "model.family"
 """Short for the kind of every part that has this kind."""
 DATA_SUFFIXES = {".tsv", ".txt", ".csv", ".json", *SUFFIXES}
 """Suffixes of data files: a missing file with another suffix is an unknown recipe."""
@@ -55,14 +59,14 @@ def expand_shortcuts(arguments: Sequence[str]) -> list[str]:
         )
     if (file := data_after_recipe(words)) is not None:
         words[1:2] = ["--data.path", file]
-    family = option_values(words, FAMILY).get(FAMILY)
-    if family is None:
-        if FAMILY in words:
-            expected = " or ".join(_families(*KINDS.values()))
-            raise UsageError(f"{FAMILY} has no value: expected {expected}")
+    named = typed_values(words)
+    if FAMILY not in named:
         return words
-    typed_task = option_values(words, "--data.task").get("--data.task")
-    task = typed_task or find_experiment(words[0], words).data.task
+    family = named_value(named, FAMILY, str)
+    if family is None:
+        expected = " or ".join(_families(*KINDS.values()))
+        raise UsageError(f"--{FAMILY} has no value: expected {expected}")
+    task = named_value(named, "data.task", str) or find_experiment(words[0], named).data.task
     parts = KINDS.get(task, {})
     kinds = [part for part, records in parts.items() if family in records]
     if not kinds:
@@ -76,10 +80,9 @@ def expand_shortcuts(arguments: Sequence[str]) -> list[str]:
             f"model.family is {format_value(family)}: expected {' or '.join(families)}, which is "
             f"short for {' and '.join(flags)}"
         )
-    words = remove_option(words, FAMILY)
-    flags = [f"--model.{part}.kind" for part in kinds]
-    typed = option_values(words, *flags)
-    return [*words, *(word for flag in flags if flag not in typed for word in (flag, family))]
+    words = remove_option(words, f"--{FAMILY}")
+    fields = [f"model.{part}.kind" for part in kinds]
+    return [*words, *(f"--{name}={family}" for name in fields if not named.get(name))]
 
 
 def _families(*tasks: Mapping[str, Mapping[str, object]]) -> list[str]:
@@ -102,12 +105,15 @@ def choose_experiment(arguments: Sequence[str]) -> ChosenExperiment:
     """Return the experiment of the first argument, with the task and the kinds of the options. It
     has no synthetic data if an option names a file. The columns of a data file are those that its
     inspection finds. UserError for an unknown recipe or kind, or for a file of another task."""
-    chosen = _choose_kinds(find_experiment(arguments[0], arguments), arguments)
-    inspection = inspect_file(arguments[0], arguments)
+    name, named = arguments[0], typed_values(arguments)
+    for part in ("encoder", "decoder", "head"):
+        _check_once(f"--model.{part}.kind", arguments)
+    chosen = _choose_kinds(find_experiment(name, named), named)
+    inspection = inspect_file(name, named)
     if inspection is not None:
-        _check_choice(inspection, arguments)
+        _check_choice(inspection, named)
         return replace(chosen, messages=(*inspection.lines(), *chosen.messages))
-    return _choose_columns(_choose_data(chosen, arguments), arguments)
+    return _choose_columns(_choose_data(chosen, named), name, named)
 
 
 def data_after_recipe(arguments: Sequence[str]) -> str | None:
@@ -117,7 +123,7 @@ def data_after_recipe(arguments: Sequence[str]) -> str | None:
     return arguments[1]
 
 
-def find_experiment(name: str, arguments: Sequence[str] = ()) -> Experiment:
+def find_experiment(name: str, named: Named) -> Experiment:
     """Return the recipe of this name, or the recipe that suits this data file. UserError if there
     is no such recipe or file.
 
@@ -126,9 +132,9 @@ def find_experiment(name: str, arguments: Sequence[str] = ()) -> Experiment:
     path = Path(name)
     if is_data_file(name):
         own_name = run_name(path) or Experiment.name
-        if "--resume" in arguments and (run := _resumed_run(own_name, arguments)) is not None:
+        if "resume" in named and (run := _resumed_run(own_name, named)) is not None:
             return replace(run, data=replace(run.data, path=path))
-        return experiment_on_file(path, inspect_file(name, arguments), own_name)
+        return experiment_on_file(path, inspect_file(name, named), own_name)
     if name in recipes.names():
         return recipes.load(recipes.find(name))
     if exists(path) and path.is_dir():
@@ -156,76 +162,35 @@ def is_data_file(name: str) -> bool:
     return True
 
 
-def inspect_file(name: str, arguments: Sequence[str]) -> Inspection | None:
+def inspect_file(name: str, named: Named) -> Inspection | None:
     """Return the inspection of a data file with the options that it needs; None for a recipe, a
     resumed run, a pipe, a JSON file, or if the targets have a file of their own."""
     path = Path(name)
     is_inspected = is_data_file(name) and can_inspect(path)
-    if not is_inspected or {"--resume", "--data.target-path"} & _words(arguments).keys():
+    if not is_inspected or not NOT_INSPECTED.isdisjoint(named):
         return None
-    task = option_values(arguments, "--data.task").get("--data.task")
-    known = cast(TaskName, task) if task in get_args(TaskName) else None
-    return inspect(path, _table_settings(arguments), known)
+    return inspect(path, named_settings(named), named_value(named, "data.task", TaskName))
 
 
-def option_values(arguments: Sequence[str], *flags: str) -> dict[str, str]:
-    """Return the values of these options as they are typed. No entry for an option without one."""
-    words = _words(arguments)
-    return {flag: words[flag][0] for flag in flags if words.get(flag)}
-
-
-def has_help_option(arguments: Sequence[str]) -> bool:
+def has_help_option(named: Named) -> bool:
     """Whether an option asks for help instead of a training."""
-    return not HELP.isdisjoint(arguments)
+    return any(Typed(flag, ()).name in named for flag in HELP)
 
 
-def _words(arguments: Sequence[str]) -> dict[str, Sequence[str]]:
-    """Return the words after each option, up to the next option."""
-    return {typed.flag: typed.words for typed in split(arguments)}
-
-
-def _table_settings(arguments: Sequence[str], data: Data | None = None) -> TableSettings:
-    """Return the options about the format and the columns of a file, by default those of the
-    recipe's data."""
-    settings = TableSettings() if data is None else table_settings(data)
-    names = ("encoding", "delimiter", "sheet")
-    flags = {f"--data.{name}": name for name in names}
-    changed: dict[str, Any] = {
-        flags[flag]: value for flag, value in option_values(arguments, *flags).items()
-    }
-    for side in ("source", "target"):
-        if values := _words(arguments).get(f"--data.{side}-column"):
-            changed[f"{side}_columns"] = tuple(values)
-    kind = option_values(arguments, "--data.target").get("--data.target")
-    if kind in get_args(TargetKind):
-        changed["target"] = kind
-    if features := _words(arguments).get("--data.feature-columns"):
-        changed["feature_columns"] = tuple(features)
-    mark = option_values(arguments, "--data.decimal-mark").get("--data.decimal-mark")
-    if mark in get_args(DecimalMark):
-        changed["decimal_mark"] = mark
-    switches = {"--data.header": True, "--data.no-header": False}
-    for typed in split(arguments):
-        if typed.flag in switches:
-            changed["header"] = switches[typed.flag] and typed.words[:1] != ["False"]
-    return replace(settings, **changed)
-
-
-def _resumed_run(name: str, arguments: Sequence[str]) -> Experiment | None:
+def _resumed_run(name: str, named: Named) -> Experiment | None:
     """Return the experiment of the run to resume, if there is one."""
-    values = option_values(arguments, "-o", "--output")
-    folder = RunFolder(Path(values.get("-o", values.get("--output", f"runs/{name}"))))
+    folder = RunFolder(named_value(named, "output", Path) or Path("runs") / name)
     return folder.experiment() if folder.config.is_file() else None
 
 
-def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> ChosenExperiment:
-    """Return the experiment of a recipe with the columns of the data file that the arguments name.
+def _choose_columns(chosen: ChosenExperiment, recipe: str, named: Named) -> ChosenExperiment:
+    """Return the experiment of a recipe with the columns of the data file that the options name.
     Lines of SOURCE TAB TARGET need none. UserError if the file is of another task."""
     data = chosen.experiment.data
-    path = Path(option_values(arguments, "--data.path").get("--data.path", ""))
-    if not can_inspect(path) or {"--resume", "--data.target-path"} & _words(arguments).keys():
+    path = named_value(named, "data.path", Path) or Path()
+    if not can_inspect(path) or not NOT_INSPECTED.isdisjoint(named):
         return chosen
-    settings = _table_settings(arguments, data)
+    settings = named_settings(named, data)
     form = recognise(path, settings)
     if form.kind == "text" and form.delimiter is None:
         return chosen
@@ -233,28 +198,24 @@ def _choose_columns(chosen: ChosenExperiment, arguments: Sequence[str]) -> Chose
     has_columns = bool(settings.source_columns and settings.target_columns)
     if not has_columns:
         _check_task(inspection, settings, chosen.experiment)
-    _check_choice(inspection, arguments, data.checks)
+    _check_choice(inspection, named, data.checks)
     columns = inspection.columns()
     numbers = number_fields(data, inspection.roles.fields)
-    flags = {flag.removeprefix("--").replace("-", "_") for flag in _words(arguments)}
-    columns |= {name: value for name, value in numbers.items() if name not in flags}
+    columns |= {name: value for name, value in numbers.items() if name not in named}
     if not columns and form.is_plain:
         return chosen
     for name, value in (("source", settings.source_columns), ("target", settings.target_columns)):
         if value:
             columns.pop(f"data.{name}_column", None)
     experiment = replace(chosen.experiment, data=with_fields(data, columns))
-    lines = inspection.lines(arguments[0], getattr(data, "target", None))
+    lines = inspection.lines(recipe, getattr(data, "target", None))
     return replace(chosen, experiment=experiment, messages=(*chosen.messages, *lines))
 
 
-def _check_choice(
-    inspection: Inspection, arguments: Sequence[str], checks: str | None = None
-) -> None:
+def _check_choice(inspection: Inspection, named: Named, checks: str | None = None) -> None:
     """Raise a UserError for a choice of columns that the user has to make."""
-    if not has_help_option(arguments):
-        typed = option_values(arguments, "--data.checks").get("--data.checks")
-        check_choice(typed or checks, inspection.problem)
+    if not has_help_option(named):
+        check_choice(named_value(named, "data.checks", str) or checks, inspection.problem)
 
 
 def _check_task(inspection: Inspection, settings: TableSettings, experiment: Experiment) -> None:
@@ -287,19 +248,18 @@ def remove_option(words: list[str], flag: str) -> list[str]:
     return remaining
 
 
-def _choose_kinds(experiment: Experiment, arguments: Sequence[str]) -> ChosenExperiment:
-    task = option_values(arguments, "--data.task").get("--data.task", experiment.data.task)
+def _choose_kinds(experiment: Experiment, named: Named) -> ChosenExperiment:
+    task = named_value(named, "data.task", str) or experiment.data.task
     if task != experiment.data.task:
         usual = recipes.default({"data.task": task})
         data = replace(usual.data, path=experiment.data.path)
         experiment = replace(experiment, data=data, model=usual.model)
     model, lines = experiment.model, list[str]()
     for part, record in model.parts.items():
-        flag = f"--model.{part}.kind"
-        if flag in arguments and flag not in option_values(arguments, flag):
-            raise UsageError(f"{flag} has no value: expected {' or '.join(KINDS[task][part])}")
-        _check_once(flag, arguments)
-        kind = option_values(arguments, flag).get(flag, record.kind)
+        name = f"model.{part}.kind"
+        kind = named_value(named, name, str) or record.kind
+        if name in named and not named[name]:
+            raise UsageError(f"--{name} has no value: expected {' or '.join(KINDS[task][part])}")
         model = recipes.with_kind(model, task, part, kind)
         names = all_changed_fields(record)
         if kind != record.kind and names:
@@ -317,13 +277,12 @@ def _check_once(flag: str, arguments: Sequence[str]) -> None:
         raise UsageError(f"{flag} comes {num_times} times: expected one value, so leave one out")
 
 
-def _choose_data(chosen: ChosenExperiment, arguments: Sequence[str]) -> ChosenExperiment:
-    """Return the experiment without the recipe's synthetic data if the arguments name a file."""
+def _choose_data(chosen: ChosenExperiment, named: Named) -> ChosenExperiment:
+    """Return the experiment without the recipe's synthetic data if the options name a file."""
     data = chosen.experiment.data
-    values = option_values(arguments, "--data.path", "--data.mix", "--data.synthetic")
-    name = "mix" if "--data.mix" in values else "path"
-    value = values.get(f"--data.{name}", "None")
-    if value == "None" or data.synthetic is None or "--data.synthetic" in values:
+    name = "mix" if named.get("data.mix") else "path"
+    value = "None" if not named.get(f"data.{name}") else named[f"data.{name}"][0]
+    if value == "None" or data.synthetic is None or named.get("data.synthetic"):
         return chosen
     line = f"data.{name} {value} replaces the recipe's synthetic data ({data.synthetic})"
     data = replace(data, synthetic=None, synthetic_size=DATA_SECTIONS[data.task]().synthetic_size)

@@ -24,7 +24,10 @@ CLI_DEFAULT = re.compile(r" \(default: ([^()]*)\)")
 """Default of a command's option in its docstring, such as (default: print them)."""
 REQUIRED = "required"
 RECIPE = "(default: run's recipe)"
-NAMES = {"target": "TEXT", "about": "TEXT", "shard": "I/N", "cluster": "ADDRESS"}
+NAMES = {
+    **{"target": "TEXT", "about": "TEXT", "shard": "I/N", "cluster": "ADDRESS"},
+    **{"address": "ADDRESS", "vary": "FIELD=VALUES"},
+}
 """Placeholders of options whose value is no name."""
 POSITIONAL, REPEATED = object(), object()
 """Markers of annotations: arguments without a flag, and options that can be repeated."""
@@ -57,14 +60,14 @@ def wrapped(text: str, column: int = 0) -> list[str]:
 def command_help(options: type, prog: str, column: int = 28) -> str:
     """Return the help of a command whose options are the fields of a record. `HELP_EXAMPLES` of the
     record's module are pairs of a command line and its meaning."""
-    words, arguments, flags = list[str](), list[Row](), list[Row]()
+    words, required, arguments, flags = list[str](), list[str](), list[Row](), list[Row]()
     for name, hint, default, text in _options(options):
         if POSITIONAL in extras(hint):
             words.append(_word(name, hint, default))
             arguments.append(_row(name.upper(), hint, default, text))
         else:
             if default is MISSING:
-                words.append(f"--{name} {placeholder(name, hint, text)}")
+                required.append(f"--{name} {placeholder(name, hint, text)}")
             flags.append(_row(_flag(name, hint, default, text), hint, default, text))
     flags.append(Row("-h, --help", "Show this help."))
     about = inspect.cleandoc(options.__doc__ or "").split("\n\n")
@@ -79,7 +82,8 @@ def command_help(options: type, prog: str, column: int = 28) -> str:
         length = max(len(line) for line, _ in examples)
         lines = [f"  {line:{length}}    {meaning}" for line, meaning in examples]
         paragraphs.append("\n".join(["examples:", *lines]))
-    return "\n\n".join([" ".join(["usage:", prog, *words, "[OPTIONS]"]), *paragraphs, *tables])
+    usage = " ".join(["usage:", prog, *words, *required, "[OPTIONS]"])
+    return "\n\n".join([usage, *paragraphs, *tables])
 
 
 def _options(record: type) -> Iterator[tuple[str, Any, Any, str]]:
@@ -142,7 +146,7 @@ def described(text: str, default: Any, names: Sequence[str]) -> str:
 def placeholder(name: str, hint: Any, text: str = "") -> str:
     """Return the word that stands for the value of an option; empty for a switch."""
     if REPEATED in extras(hint):
-        return "RUN" if Path in get_args(bare(hint)) else "NAME"
+        return "RUN" if Path in get_args(bare(hint)) else NAMES.get(name, "NAME")
     kinds = [bare(kind) for kind in alternatives(hint) if kind is not NoneType]
     if kinds == [bool]:
         return ""

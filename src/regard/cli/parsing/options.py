@@ -45,10 +45,23 @@ class Typed:
     """Option as it was typed, and the words up to the next option."""
 
     flag: str
-    """Name with its hyphens. Empty for words before the first option and after `--`."""
+    """Name with its hyphens. Empty for words before the first option; `--` for the words after
+    it."""
     words: Sequence[str]
     has_equals: bool = False
     """Whether the first word is joined to the name, as in --beam=4 or -oFILE."""
+
+    @property
+    def name(self) -> str:
+        """Full name of the field, with no_ before the name of a switch that is off."""
+        return ALIASES.get(self.flag, self.flag.removeprefix("--")).replace("-", "_")
+
+    def cut(self, number: int) -> list[str]:
+        """Return the option as it is typed, with this number of its words."""
+        words = self.words[:number]
+        if self.has_equals:
+            return [f"{self.flag}={words[0]}", *words[1:]]
+        return [self.flag, *words] if self.flag else [*words]
 
 
 def parse(
@@ -64,9 +77,7 @@ def parse(
 
     UserError of one line for words that do not fit. The remedy is added to a message about
     unexpected arguments that are no options."""
-    if {"-h", "--help"} & {*takewhile(lambda word: word != "--", words)}:
-        print(command_help(options, prog))
-        raise SystemExit(0)
+    _print_help(options, words, prog)
     for before, word in pairwise(("", *words)):
         if not word and not before.startswith("-"):
             raise UsageError(f"an argument is empty; `{prog} --help` lists the arguments")
@@ -87,6 +98,49 @@ def parse(
     return _with_standard_output(with_values(record, values), prog)
 
 
+def parse_own(
+    options: type[Record], words: Sequence[str], prog: str
+) -> tuple[Record, tuple[str, ...]]:
+    """Return the options of a command that trains, and the words for `regard train`: the arguments
+    and all options that the command does not have. `--help` prints the options and exits.
+
+    UserError for words that do not fit an own option, and if the recipe is not the first word for
+    `regard train`."""
+    _print_help(options, words, prog)
+    hints = dict(_options(options, _defaults(options)))
+    own, rest = list[str](), list[str]()
+    for typed in split(words):
+        if typed.name not in hints:
+            rest += typed.cut(len(typed.words))
+            continue
+        number = min(_num_words(hints[typed.name][1], typed), len(typed.words))
+        own += typed.cut(number)
+        rest += typed.words[number:]
+    arguments = [*takewhile(lambda word: not _is_option(word), rest)]
+    if not arguments:
+        raise UsageError(f"name the recipe or data file first, as in `{prog} RECIPE`")
+    return parse(options, [*arguments, *own], prog), tuple(rest)
+
+
+def _print_help(options: type, words: Sequence[str], prog: str) -> None:
+    """Print the options of a command and exit if one of the words is an option for help."""
+    if {"-h", "--help"} & {*takewhile(lambda word: word != "--", words)}:
+        print(command_help(options, prog))
+        raise SystemExit(0)
+
+
+def typed_values(words: Sequence[str]) -> dict[str, Sequence[str]]:
+    """Return the words of each option by the full name of its field, for words whose recipe is not
+    known yet. A switch has no words, or False."""
+    values: dict[str, Sequence[str]] = {}
+    for typed in split(words):
+        section, dot, field = typed.name.rpartition(".")
+        is_off = field.startswith("no_") and not typed.words
+        name = f"{section}{dot}{field.removeprefix('no_')}" if is_off else typed.name
+        values[name] = ["False"] if is_off else typed.words
+    return values
+
+
 def read(
     record: type[Record], words: Sequence[str], default: Record | None = None
 ) -> tuple[dict[str, Any], list[str]]:
@@ -98,10 +152,10 @@ def read(
     values: dict[str, Any] = {}
     rest = list[str]()
     for typed in split(words):
-        if not typed.flag:
+        if typed.flag in ("", "--"):
             rest += typed.words
             continue
-        name, is_on = _find(typed.flag, options, defaults.get("experiment"))
+        name, is_on = _find(typed, options, defaults.get("experiment"))
         path, hint = options[name]
         number = _num_words(hint, typed) if is_on else 0
         taken, more = typed.words[:number], typed.words[number:]
@@ -127,7 +181,7 @@ def split(words: Sequence[str]) -> Iterator[Typed]:
     for number, word in enumerate(words):
         if word == "--":
             yield typed
-            yield Typed("", words[number + 1 :])
+            yield Typed("--", words[number + 1 :])
             return
         if not _is_option(word):
             typed = Typed(typed.flag, [*typed.words, word], typed.has_equals)
@@ -147,7 +201,7 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word[1:2].isalpha() and word[1:] not in ("inf", "nan")
 
 
-def _defaults(options: type[Record], default: Record | None) -> dict[str, Any]:
+def _defaults(options: type[Record], default: Record | None = None) -> dict[str, Any]:
     """Return the default of each field of a command's options; MISSING if it has none."""
     if default is not None:
         return dict(vars(default))
@@ -182,6 +236,8 @@ def _num_words(hint: Any, typed: Typed) -> int:
 
 def _value(place: str, hint: Any, words: Sequence[str]) -> Any:
     try:
+        if "" in words and Path in alternatives(hint):  # which Path takes for this folder
+            raise ValueError("expected a path")
         return parse_value(hint, words)
     except ValueError as error:
         raise UserError(f"{place} is {format_value(' '.join(words))}: {error}") from None
@@ -200,10 +256,10 @@ def _read_arguments(record: type, words: list[str]) -> tuple[dict[str, Any], lis
     return values, words
 
 
-def _find(flag: str, options: Mapping[str, Any], experiment: Any) -> tuple[str, bool]:
+def _find(typed: Typed, options: Mapping[str, Any], experiment: Any) -> tuple[str, bool]:
     """Return the name of an option, and False for the opposite of a switch. UserError if there is
     no such option."""
-    name = ALIASES.get(flag, flag.removeprefix("--")).replace("-", "_")
+    flag, name = typed.flag, typed.name
     if name in options:
         return name, True
     section, dot, last = name.rpartition(".")
