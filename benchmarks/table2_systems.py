@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.cli import train
+from regard.cli.training import train
 from regard.pipeline.cost import cost_of
 from regard.tasks.training.cost import Cost
 

@@ -14,7 +14,9 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 
 from regard import names
-from regard.cli import data, export, main, plot, translate
+from regard.cli import data, main
+from regard.cli.analysis import plot
+from regard.cli.inference import export, translate
 from regard.config import DATA_SECTIONS, KINDS, MODELS, SearchConfig, TrainingConfig
 from regard.config.checks import choices_of, field_types
 from regard.config.parts.attention import AttentionConfig, DecoderAttentionConfig

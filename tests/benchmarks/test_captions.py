@@ -5,8 +5,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from regard.cli import train
 from regard.cli.main import run
+from regard.cli.training import train
 from regard.recipes import flat
 from tests.benchmarks.scripts import script
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli import train
+from regard.cli.training import train
 from regard.recipes import flat
 from tests.benchmarks.scripts import script
 

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from regard.cli.main import run
-from regard.cli.train import parse
+from regard.cli.training.train import parse
 from tests.benchmarks.scripts import script
 
 table2, whole_runs = script("table2"), script("whole_runs")

@@ -15,8 +15,9 @@ import pytest
 import torch
 
 from regard import recipes
-from regard.cli import check, data, main
+from regard.cli import data, main
 from regard.cli.progress import TrainingView
+from regard.cli.training import check
 from regard.errors import UserError
 from regard.pipeline.train import train
 from regard.recipes.published import PUBLISHED

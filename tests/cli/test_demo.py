@@ -49,7 +49,7 @@ class Interrupting(TrainingView):
 def test_an_interrupted_demo_prints_how_to_resume_and_resumes(quick, capsys, tmp_path, monkeypatch):
     folder = tmp_path / "my demo"
     with monkeypatch.context() as context:
-        context.setattr("regard.cli.train.TrainingView", Interrupting)
+        context.setattr("regard.cli.training.train.TrainingView", Interrupting)
         assert main.run(["demo", "--output", str(folder)]) == 130
     assert f"resume with: regard demo -o '{folder}'" in capsys.readouterr().out
     assert main.run(["demo", "--output", str(folder)]) == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regard import recipes
-from regard.cli.train import parse
+from regard.cli.training.train import parse
 from regard.config import CaptionDataConfig, ClassificationDataConfig, DataConfig
 from regard.corpora import sources
 from regard.data.files.objects import table_of

@@ -72,10 +72,12 @@ def started(folder: Path) -> Iterator[Path]:
 
 def serve(listener: socket.socket) -> None:
     """Import the commands, then run each command that comes in a fork."""
-    from regard.cli.main import COMMANDS
+    from regard.cli.main import COMMANDS, module_of
 
-    for name in (*MODULES, "regard.__main__", *(f"regard.cli.{name}" for name in COMMANDS)):
+    for name in (*MODULES, "regard.__main__"):
         importlib.import_module(name)
+    for command in COMMANDS:
+        module_of(command)
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended forks are not waited for
     while True:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from regard.cli import reproduce as command
+from regard.cli.training import reproduce as command
 from regard.errors import UserError
 from regard.pipeline.reproduce import Recorded
 from regard.pipeline.train import train

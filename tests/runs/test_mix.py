@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from regard import recipes
-from regard.cli import evaluate
+from regard.cli.analysis import evaluate
 from regard.config import DataConfig, Experiment, TrainingConfig, TranslationModelConfig
 from regard.config.corpora import CorpusPaths
 from regard.corpora import splits

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from regard.cli.main import run as regard
-from regard.cli.sweep import Options, folder_of, parse, run
 from regard.cli.tables import format_table
+from regard.cli.training.sweep import Options, folder_of, parse, run
 from regard.errors import UserError
 from regard.storage.files import locked
 from regard.studies.sweep import PROCESS, Job, JobResult, jobs_of, rows_of

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard import recipes
-from regard.cli import show
+from regard.cli.analysis import show
 from regard.cli.output import say
 from regard.cli.parsing.options import parse
-from regard.cli.train import training_views
+from regard.cli.training.train import training_views
 from regard.config import Experiment, resolve
 from regard.errors import UserError
 from regard.runs.folder import RunFolder

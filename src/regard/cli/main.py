@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 
 from regard.cli.output import drop_output, warn, with_own_options
 from regard.cli.parsing.typed import is_text
@@ -18,25 +19,26 @@ from regard.storage.files import shorten_name
 from regard.version import VERSION
 
 COMMANDS = {
-    "train": "train a model by a recipe, or on a file of pairs",
-    "translate": "translate lines",
-    "classify": "predict a label or numbers for each line",
-    "caption": "caption images",
-    "evaluate": "score a run on pairs",
-    "sweep": "train a recipe with varied fields, side by side",
-    "ensemble": "train a recipe with several seeds, as one model",
-    "compare": "compare runs: scores over seeds, and significance",
-    "score": "compute log probabilities of given targets",
-    "plot": "draw the attention of an output",
-    "serve": "serve runs over HTTP",
-    "export": "convert a run for onnxruntime or CTranslate2",
-    "average": "average the weights of several runs",
-    "reproduce": "train a run again, and compare the weights",
-    "data": "download or generate data",
-    "check": "inspect data before training",
-    "recipes": "list the recipes, or print one",
-    "demo": "train, evaluate and plot in a minute, on number words",
+    "train": ("training.train", "train a model by a recipe, or on a file of pairs"),
+    "translate": ("inference.translate", "translate lines"),
+    "classify": ("inference.classify", "predict a label or numbers for each line"),
+    "caption": ("inference.caption", "caption images"),
+    "evaluate": ("analysis.evaluate", "score a run on pairs"),
+    "sweep": ("training.sweep", "train a recipe with varied fields, side by side"),
+    "ensemble": ("training.ensemble", "train a recipe with several seeds, as one model"),
+    "compare": ("analysis.compare", "compare runs: scores over seeds, and significance"),
+    "score": ("inference.score", "compute log probabilities of given targets"),
+    "plot": ("analysis.plot", "draw the attention of an output"),
+    "serve": ("inference.serve", "serve runs over HTTP"),
+    "export": ("inference.export", "convert a run for onnxruntime or CTranslate2"),
+    "average": ("training.average", "average the weights of several runs"),
+    "reproduce": ("training.reproduce", "train a run again, and compare the weights"),
+    "data": ("data", "download or generate data"),
+    "check": ("training.check", "inspect data before training"),
+    "recipes": ("recipes", "list the recipes, or print one"),
+    "demo": ("demo", "train, evaluate and plot in a minute, on number words"),
 }
+"""Module and meaning of each command."""
 
 PLAIN = "--plain"
 """Option of every command that runs the formulas instead of accelerated classes."""
@@ -101,7 +103,7 @@ def run(arguments: list[str]) -> int:
         print(f"regard: unknown command {format_value(name)}; {hint}", file=sys.stderr)
         return UsageError.STATUS
     place = f" (process {torchrun.rank()})" if torchrun.rank() else ""
-    command = importlib.import_module(f"regard.cli.{name}")
+    command = module_of(name)
     try:
         status = command.run(list(_with_hyphens(rest))) or 0
         sys.stdout.flush()  # reports a full disk as one line
@@ -134,6 +136,11 @@ def run(arguments: list[str]) -> int:
         return signals.TERMINATED
 
 
+def module_of(command: str) -> ModuleType:
+    """Return the module of a command."""
+    return importlib.import_module(f"regard.cli.{COMMANDS[command][0]}")
+
+
 def _notes(error: BaseException) -> str:
     """Return the notes of an exception, for the end of a line."""
     return "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
@@ -163,7 +170,7 @@ def _in_words(error: OSError | UnicodeError) -> str:
 
 
 def _help() -> str:
-    lines = [f"  {name:10} {about}" for name, about in COMMANDS.items()]
+    lines = [f"  {name:10} {about}" for name, (_, about) in COMMANDS.items()]
     return "\n".join(
         [
             "Train and run attention models, and draw their attention.",

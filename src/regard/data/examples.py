@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from regard.data.files.lines import LeftOut, LineProblem
 from regard.data.files.tables import column_name
 from regard.data.invisible import InvisibleCharacters
-from regard.data.recognition.units import compare_units
+from regard.data.units import compare_units
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Wrong options: each gets one line that names the option, what came and what was expected."""
 
-import importlib
 import shlex
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -10,13 +9,13 @@ import pytest
 
 from regard import recipes
 from regard.cli import main
-from regard.cli.average import Options as AverageOptions
-from regard.cli.check import Options as CheckOptions
-from regard.cli.check import run
+from regard.cli.analysis.plot import Options as PlotOptions
+from regard.cli.inference.score import Options as ScoreOptions
 from regard.cli.parsing import options
-from regard.cli.plot import Options as PlotOptions
-from regard.cli.score import Options as ScoreOptions
-from regard.cli.train import Options
+from regard.cli.training.average import Options as AverageOptions
+from regard.cli.training.check import Options as CheckOptions
+from regard.cli.training.check import run
+from regard.cli.training.train import Options
 from regard.config import KINDS
 from regard.config.checks import alternatives, field_types
 from regard.errors import UsageError, UserError
@@ -309,7 +308,7 @@ def test_the_file_after_an_ensemble_is_not_a_member(tmp_path):
     "command", ["translate", "classify", "caption", "evaluate", "plot", "score"]
 )
 def test_examples_of_the_help_are_command_lines_of_the_command(command, capsys):
-    module = importlib.import_module(f"regard.cli.{command}")
+    module = main.module_of(command)
     with pytest.raises(SystemExit):
         main.run([command, "--help"])
     text = capsys.readouterr().out

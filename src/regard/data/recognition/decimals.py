@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import methodcaller
 
-from regard.data.recognition.units import Number, is_currency, split_number
+from regard.data.units import Number, is_currency, split_number
 from regard.names import DecimalMark, Fault
 
 NEARLY_ALL = 0.95

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from regard.cli import sweep, train
 from regard.cli.output import say
 from regard.cli.parsing.help import Positional
+from regard.cli.training import sweep, train
 from regard.config.checks import Count, Range
 from regard.errors import UsageError, UserError
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from regard.cli import show
+from regard.cli.analysis import show
 from regard.cli.output import warn
 from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs, parse

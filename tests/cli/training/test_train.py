@@ -17,7 +17,7 @@ from rich.console import Console
 import regard as regard_package
 from regard import recipes
 from regard.cli import main, progress
-from regard.cli.train import folder_of, parse
+from regard.cli.training.train import folder_of, parse
 from regard.corpora import sources
 from regard.errors import UserError
 from regard.pipeline.train import train
@@ -304,7 +304,7 @@ def test_the_cursor_is_restored_after_an_error(monkeypatch):
 
 def test_the_hint_after_an_interruption_can_be_pasted(capsys, here, monkeypatch):
     data = pairs(here / "my pairs.tsv")
-    monkeypatch.setattr("regard.cli.train.TrainingView", Interrupting)
+    monkeypatch.setattr("regard.cli.training.train.TrainingView", Interrupting)
     options = (data, "--output", "a run", *SMALL, "--training.epochs", 2, "--training.log-every", 1)
     status, out, _ = regard(capsys, *options)
     assert status == 130
@@ -343,7 +343,7 @@ def test_a_curve_that_cannot_be_drawn_is_reported(capsys, here):
 
 
 def test_a_log_without_points_gives_no_curve_and_no_error(capsys, here, monkeypatch):
-    monkeypatch.setattr("regard.cli.train.TrainingView", Interrupting)
+    monkeypatch.setattr("regard.cli.training.train.TrainingView", Interrupting)
     data = pairs(here / "mine.tsv")
     held_out = ("--data.dev-size", 0, "--data.test-size", 0, "--data.batch-sentences", 4)
     endless = ("--training.patience", "None", "--training.average", "None")

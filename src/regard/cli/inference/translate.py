@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regard.cli.bulk import BulkOptions, check_bulk, run_job, source_file
+from regard.cli.inference.bulk import BulkOptions, check_bulk, run_job, source_file
 from regard.cli.output import check_different, warn
 from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs, check_task

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from regard.cli import show
+from regard.cli.analysis import show
 from regard.metrics.classification import Confusion
 from regard.trace import Trace
 from tests.cli.test_commands import regard

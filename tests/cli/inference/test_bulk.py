@@ -317,7 +317,7 @@ def _scored(text):
 
 
 def test_captions_of_images(tmp_path, capsys, cluster, monkeypatch):
-    from tests.cli.test_caption import SCENE, SMALL
+    from tests.cli.inference.test_caption import SCENE, SMALL
 
     assert regard(capsys, "train", "shapes-caption", "-o", tmp_path / "run", *SMALL)[0] == 0
     monkeypatch.setattr("regard.tasks.captioning.model.IMAGES_AT_A_TIME", 2)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli import show
+from regard.cli.analysis import show
 from regard.cli.output import say, warn
 from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs

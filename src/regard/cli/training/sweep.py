@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from regard import recipes
-from regard.cli import train
 from regard.cli.output import say, warn
 from regard.cli.parsing.experiments import data_after_recipe
 from regard.cli.parsing.help import REPEATED, Positional
 from regard.cli.parsing.options import Record, parse_own
 from regard.cli.progress import PreparationView
 from regard.cli.tables import format_table
+from regard.cli.training import train
 from regard.config import Data, Experiment, resolve
 from regard.config.checks import Count, Gpus
 from regard.corpora.table_settings import run_name

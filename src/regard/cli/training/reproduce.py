@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from regard.cli.output import say, warn
 from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import parse
-from regard.cli.train import training_views
+from regard.cli.training.train import training_views
 from regard.config.unused import unused_fields
 from regard.errors import UserError
 from regard.runtime import torchrun

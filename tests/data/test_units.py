@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.data.recognition.units import split_number
+from regard.data.units import split_number
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regard.cli import show
-from regard.cli.bulk import BulkOptions, check_bulk, run_job, source_file
+from regard.cli.analysis import show
+from regard.cli.inference.bulk import BulkOptions, check_bulk, run_job, source_file
 from regard.cli.output import check_different
 from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, check_task, parse

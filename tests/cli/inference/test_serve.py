@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from regard.cli import main, serve
+from regard.cli import main
+from regard.cli.inference import serve
 from regard.errors import install_command
 from tests.cli.test_commands import regard
 from tests.small_runs import RUNS
@@ -118,7 +119,7 @@ def test_a_damaged_model_ends_the_server_with_one_line(tmp_path):
 
 
 def test_help_imports_no_large_library():
-    code = "import sys; from regard.cli import serve, main\n"
+    code = "import sys; from regard.cli import main; from regard.cli.inference import serve\n"
     code += "try: main.run(['serve', '--help'])\nexcept SystemExit: pass\n"
     code += "print({'torch', 'starlette', 'uvicorn', 'prometheus_client', 'ray'} & {*sys.modules})"
     done = subprocess.run(

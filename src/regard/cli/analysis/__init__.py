@@ -1,0 +1,1 @@
+"""Commands that score runs, compare them and draw their attention."""

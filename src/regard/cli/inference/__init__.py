@@ -1,0 +1,1 @@
+"""Commands that run a model on inputs, serve it or convert it."""
