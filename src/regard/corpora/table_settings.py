@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard import recipes
 from regard.config import DATA_SECTIONS, ClassificationDataConfig, Data, DataConfig, Experiment
 from regard.config.checks import alternatives, field_types, parse_value
 from regard.data.files.tables import TableSettings, suffix_of
-from regard.data.recognition.inspection import Inspection
 from regard.errors import UserError
 from regard.names import FORMAT
+
+if TYPE_CHECKING:
+    from regard.data.recognition.inspection import Inspection
 
 COLUMNS = {"source_columns": "source_column", "target_columns": "target_column"}
 """Fields of a configuration that have other names than those of the settings of a table."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import accumulate, repeat
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
@@ -30,11 +30,12 @@ from regard.models.seq2seq import Seq2Seq
 from regard.runtime.device import cpu_by_default
 from regard.search import Forced, HypothesisAttention, Lattice, forced
 from regard.shapes import Tensor
-from regard.tasks.feature_maps import image_feature_maps, text_feature_maps
 from regard.tasks.gradients import target_gradients
 from regard.tasks.memory import DecodingMemory, batches_within
 from regard.trace import AttentionMap, BeamLattice, Step, Trace
-from regard.viewing.feature_maps import FeatureMaps
+
+if TYPE_CHECKING:
+    from regard.viewing.feature_maps import FeatureMaps
 
 TOP = 5
 """Number of most probable tokens that a trace has for each step."""
@@ -296,6 +297,8 @@ class Tracer:
     @cpu_by_default()
     def feature_maps(self, output: Output) -> FeatureMaps:
         """Return the outputs of all layers of the encoder for the source of an output."""
+        from regard.tasks.feature_maps import image_feature_maps, text_feature_maps
+
         encoder, source = self._first.encoder, self.sources.pad([output.source])
         if not isinstance(self.sources, TextSources):
             return image_feature_maps(encoder, source)
