@@ -252,8 +252,8 @@ def test_a_run_without_a_name_is_refused(capsys, here, flags):
     pairs(here / "mine.tsv")
     before = contents(here.parent)
     status, out, err = regard(capsys, "mine.tsv", *flags)
-    assert (status, out) == (2, "")
-    assert err == "regard train: --output is empty: expected a folder (default: runs/NAME)\n"
+    assert (status, out) == (1, "")
+    assert err == f"regard train: {flags[0].rstrip('=')} is '': expected a path\n"
     assert contents(here.parent) == before
 
 
