@@ -87,9 +87,8 @@ def test_int8_models_do_not_depend_on_the_batch(name: str, seed: int, need_weigh
 
 
 @pytest.mark.parametrize("name", VARYING)
-@pytest.mark.parametrize("seed", range(3))
-def test_models_that_depend_on_padding_stay_in_float32(name: str, seed: int, caplog):
-    difference, is_int8 = largest_difference(VARYING[name], seed, need_weights=False)
+def test_models_that_depend_on_padding_stay_in_float32(name: str, caplog):
+    difference, is_int8 = largest_difference(VARYING[name], 0, need_weights=False)
     assert difference < 1e-5
     assert not is_int8
     assert "int8 is not used" in caplog.text
