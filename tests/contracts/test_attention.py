@@ -1,5 +1,6 @@
-"""Attention has one result for every score and normaliser, with and without weights, autograd, the
-compiled library and autocast, in every type, whatever numbers are at hidden positions.
+"""Attention has one result for every score and normaliser, with and without weights, autograd and
+autocast, by formulas and by accelerated classes, in every type, whatever numbers are at hidden
+positions.
 
     python -m tests.contracts.test_attention      prints the largest differences as a table
 """
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import product
+from itertools import cycle, product
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from regard import kernels
 from regard.attention import Attention
+from regard.compiled.accelerate import accelerate
 from tests.attention.parts import FORMULAS, NORMALISERS, SCORE_KINDS, key_size
 from tests.oracles import attention_gradients as oracle
 
@@ -27,6 +29,8 @@ TEMPERATURE = 0.7
 
 
 TYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+CODES = ("formula", "accelerated", "kernels")
+"""Accelerated classes without the compiled library, and with it."""
 HIDDEN = {"noise": None, "NaN": torch.nan, "inf": torch.inf, "1e38": 1e38}
 SHAPES = {
     "one query": ((2, 1), (2, 7), (2, 1, 7)),
@@ -48,7 +52,7 @@ class Path:
     hidden: str
     need_weights: bool
     learns: bool
-    library: bool
+    code: str
 
     @property
     def tolerance(self) -> float:
@@ -60,11 +64,11 @@ class Path:
 
 def paths(hidden: Iterable[str]) -> Iterator[Path]:
     flags = (False, True)
-    for how in product(TYPES, flags, hidden, flags, flags, flags):
+    for how in product(TYPES, flags, hidden, flags, flags, CODES):
         path = Path(*how)
         if path.autocast and path.dtype != "float32":
             continue
-        if path.library and (path.dtype == "float64" or not kernels.available()):
+        if path.code == "kernels" and (path.dtype == "float64" or not kernels.available()):
             continue
         yield path
 
@@ -126,6 +130,8 @@ def expect(
 
 def run(attention: Attention, inputs: Inputs, path: Path) -> Results:
     attention, dtype = deepcopy(attention).to(TYPES[path.dtype]), TYPES[path.dtype]
+    if path.code != "formula":
+        accelerate(attention)
     hidden, filling = inputs.is_hidden[..., None], HIDDEN[path.hidden]
     keys, values = inputs.keys, inputs.values
     if filling is not None:
@@ -194,7 +200,7 @@ def differences(
         if known not in expected:
             expected[known] = expect(score, normaliser, attention, inputs, path)
         try:
-            kernels._LIBRARY = library if path.library else None
+            kernels._LIBRARY = library if path.code == "kernels" else None
             results = run(attention, inputs, path)
         finally:
             kernels._LIBRARY = library
@@ -206,12 +212,26 @@ def differences(
                 yield path, name, difference(result, expected[known][name])
 
 
+def cases() -> list[tuple[str, str, str, tuple[str, ...]]]:
+    """Return every score with every normaliser, and every shape and hidden number with every score,
+    once with softmax, which has kernels of its own, and once with another normaliser in turn."""
+    _, *others = NORMALISERS
+    turns, fillings = cycle(others), cycle(name for name in HIDDEN if name != "NaN")
+    shapes = [shape for shape in SHAPES if shape != "queries"]
+    rows = []
+    for score in SCORE_KINDS:
+        rows += [(score, "softmax", "queries", tuple(HIDDEN))]
+        rows += [(score, other, "queries", ("NaN", next(fillings))) for other in others]
+        rows += [(score, "softmax", shape, ("NaN",)) for shape in shapes]
+        rows += [(score, next(turns), shape, ("NaN",)) for shape in shapes]
+    return rows
+
+
 @pytest.mark.usefixtures("unchecked")  # the types of shapes are checked in tests/attention
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("normaliser", NORMALISERS)
-@pytest.mark.parametrize("score", SCORE_KINDS)
-def test_every_path_gives_equal_results(score: str, normaliser: str, shape: str):
-    hidden = HIDDEN if shape == "queries" else ("NaN",)
+@pytest.mark.parametrize(("score", "normaliser", "shape", "hidden"), cases(), ids=str)
+def test_every_path_gives_equal_results(
+    score: str, normaliser: str, shape: str, hidden: tuple[str, ...]
+):
     for path, name, largest in differences(score, normaliser, shape, hidden):
         assert largest < path.tolerance, (path, name)
 
