@@ -5,6 +5,8 @@ WORKERS ?= auto
 # One thread a process: several workers with several threads each would fight over the cores.
 PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
 PARALLEL := --numprocesses $(WORKERS) --maxprocesses 8
+# The types of shapes are checked in `make test`.
+UNCHECKED := REGARD_TEST_SHAPES=0
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -21,7 +23,7 @@ test: $(INSTALLED) ## run the tests, all but those of whole trainings, of the do
 	$(PYTEST) $(PARALLEL) --ignore tests/docs --ignore tests/e2e --ignore tests/benchmarks tests
 
 e2e: $(INSTALLED) ## train small models completely and check what they learn
-	$(PYTEST) $(PARALLEL) tests/e2e
+	$(UNCHECKED) $(PYTEST) $(PARALLEL) tests/e2e
 
 lint: $(INSTALLED) ## check style, types and which module imports which
 	.venv/bin/ruff check
@@ -30,16 +32,16 @@ lint: $(INSTALLED) ## check style, types and which module imports which
 	.venv/bin/lint-imports --no-cache --no-logo
 
 docs: $(INSTALLED) ## run every example of the docs and check the links
-	$(PYTEST) tests/docs
+	$(UNCHECKED) $(PYTEST) tests/docs
 
 # The longest test comes first, and a process that has nothing left takes another one's.
 long: $(INSTALLED) ## e2e, docs and benchmarks side by side, which takes less time than one after the other
-	$(PYTEST) $(PARALLEL) --dist worksteal tests/e2e/test_scenes.py tests/e2e tests/docs tests/benchmarks
+	$(UNCHECKED) $(PYTEST) $(PARALLEL) --dist worksteal tests/e2e/test_scenes.py tests/e2e tests/docs tests/benchmarks
 
 check: lint test long ## all of these, as before a change is taken
 
 othercpus: $(INSTALLED) ## run kernels, contracts and small trainings as on CPUs with fewer instructions
-	@scripts/other-cpus
+	@$(UNCHECKED) scripts/other-cpus
 
 fuzz: $(INSTALLED) ## read mutated files by every parser, FUZZ_SECONDS (10) each, from FUZZ_SEED
 	OMP_NUM_THREADS=1 .venv/bin/python -m tests.fuzz
@@ -49,7 +51,7 @@ sanitize: $(INSTALLED) ## run the kernels under the address, undefined-behaviour
 
 # A GPU host may have no network, so this needs no .venv.
 gpu: ## test and measure on a GPU in eight minutes; in a small form on a CPU
-	@$(or $(wildcard .venv/bin/python),python3) scripts/gpu $(GPU_OPTIONS)
+	@$(UNCHECKED) $(or $(wildcard .venv/bin/python),python3) scripts/gpu $(GPU_OPTIONS)
 
 gpu-wheels: $(INSTALLED) ## download into wheels/ what a GPU host without a network lacks
 	@.venv/bin/python benchmarks/gpu/packages.py wheels $(if $(HOST),--host $(HOST))

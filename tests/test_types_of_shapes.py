@@ -11,6 +11,7 @@ from beartype import beartype
 from regard.attention import masks
 from regard.data.batch import Tokens
 from regard.shapes import Float, Int, Tensor
+from tests import types_of_shapes
 
 decorated = jaxtyping.jaxtyped(typechecker=beartype)
 """The decorator of the import hook."""
@@ -99,3 +100,12 @@ def test_checks_can_be_switched_off(unchecked):
 def test_arguments_that_fit_no_signature_raise_the_usual_error():
     with pytest.raises(TypeError, match=r"missing .* argument: 'right'"):
         product(SMALL)
+
+
+def test_the_first_calls_of_a_test_are_checked(monkeypatch):
+    for _ in range(types_of_shapes.CALLS):
+        product(SMALL, LARGE)
+    assert product(SMALL, LARGE, "transposed").shape == (5, 2)
+    monkeypatch.setattr(types_of_shapes.Turn, "number", -2)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        product(SMALL, LARGE, "transposed")

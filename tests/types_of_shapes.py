@@ -2,7 +2,9 @@
 
 `jaxtyping.jaxtyped` binds each call to its signature and checks the arguments twice, in functions
 beside the checked one. This took most of the time of the tests. Here beartype wraps the function
-itself: arguments are checked before the call and the result after it, in one context of axes."""
+itself: arguments are checked before the call and the result after it, in one context of axes. Of
+the calls of a function in one test, the first ones are checked, as a training repeats them
+thousands of times."""
 
 import inspect
 import typing
@@ -19,6 +21,15 @@ from torch import nn
 ERRORS = BeartypeConf(violation_type=jaxtyping.TypeCheckError)
 AXES = jaxtyping.jaxtyped("context")
 """Context in which an axis has one size. It has no state of its own."""
+
+CALLS = 10
+"""Number of checked calls of a function in a test."""
+
+
+class Turn:
+    """The test that runs, by its number."""
+
+    number = 0
 
 
 def find_submodules() -> None:
@@ -65,12 +76,16 @@ def _checked(function: FunctionType) -> Callable[..., Any]:
     settings = jaxtyping.config
     check: Callable[..., Any] | None = None
     has_axes = False
+    turn, left = -1, 0
 
     @wraps(function)
     def checked(*arguments: Any, **named: Any) -> Any:
-        nonlocal check, has_axes
-        if settings.jaxtyping_disable:
+        nonlocal check, has_axes, turn, left
+        if turn != Turn.number:
+            turn, left = Turn.number, CALLS
+        if not left or settings.jaxtyping_disable:
             return function(*arguments, **named)
+        left -= 1
         if check is None:
             check, has_axes = _compiled(function)
         if not has_axes:
