@@ -14,6 +14,7 @@ from regard.data.files.lines import LeftOut, LineProblem
 from regard.inference.faults import Limits
 from regard.inference.loop import Output, Outputs, Run, naming_lines, within_memory
 from regard.inference.parts import Items, chunks
+from regard.inference.translation import data_of, known_features
 from regard.runs.folder import RunFolder
 from regard.runtime.memory_policy import pause_collection
 from regard.storage.files import resolved
@@ -45,30 +46,21 @@ class ScoreJob:
     device: str = "auto"
 
     def limits(self) -> Limits:
-        from regard.tasks.source_form import SourceForm
-        from regard.tasks.translation.encoding import Tokenizers
         from regard.tasks.translation.limits import limit_of_scored
 
-        folders = [RunFolder(path) for path in self.runs]
-        search, models = (
-            folders[0].experiment().search,
-            [each.experiment().model for each in folders],
-        )
-        form = SourceForm(self.data.feature_columns or (), Tokenizers.load(folders[0]).source)
+        experiments = [RunFolder(path).experiment() for path in self.runs]
+        models = [experiment.model for experiment in experiments]
         return Limits(
-            list(form.known_values),
+            known_features(self.runs[0], self.data),
             unfit="no score",
-            most=limit_of_scored(search, models).tokens,
+            most=limit_of_scored(experiments[0].search, models).tokens,
             refused="no score, because a side is too long; split the pairs into sentences",
         )
 
     @cached_property
     def data(self) -> DataConfig:
         """Section `data` of the first run."""
-        from regard.tasks.arguments import sections_of
-
-        run = self.runs[0]
-        return sections_of(RunFolder(run).experiment(), DataConfig, str(run))[0]
+        return data_of(self.runs[0])
 
     def input(self, warn: Callable[[str], None]) -> Items[Pair | LineProblem]:
         """Return the lines of the files, each as a pair or a problem."""

@@ -36,6 +36,22 @@ NAMES = tuple(dict.fromkeys((*SOURCE_NAMES, *TEXT_NAMES)))
 """Usual names of the column of the sources, the most usual first."""
 
 
+def data_of(run: Path) -> DataConfig:
+    """Return section `data` of a run. UserError for a run of another task than translate."""
+    from regard.tasks.arguments import sections_of
+
+    return sections_of(RunFolder(run).experiment(), DataConfig, str(run))[0]
+
+
+def known_features(run: Path, data: DataConfig) -> list[str]:
+    """Return the values of features in the training of a run."""
+    from regard.tasks.source_form import SourceForm
+    from regard.tasks.translation.encoding import Tokenizers
+
+    source = Tokenizers.load(RunFolder(run)).source
+    return list(SourceForm(data.feature_columns or (), source).known_values)
+
+
 @dataclass(frozen=True)
 class TranslationJob:
     """Translation of a file."""
@@ -61,17 +77,13 @@ class TranslationJob:
     device: str = "auto"
 
     def limits(self) -> Limits:
-        from regard.tasks.source_form import SourceForm
-        from regard.tasks.translation.encoding import Tokenizers
         from regard.tasks.translation.limits import limit_of_sources
 
-        data = self.data
         models = [RunFolder(path).experiment().model for path in self.runs]
-        limit = limit_of_sources(self.search, data, models)
-        source = Tokenizers.load(RunFolder(self.runs[0])).source
+        limit = limit_of_sources(self.search, self.data, models)
         return Limits(
-            list(SourceForm(data.feature_columns or (), source).known_values),
-            longest=data.max_length,
+            known_features(self.runs[0], self.data),
+            longest=self.data.max_length,
             long="they are longer than all training sources, so translations may be poor",
             most=limit.tokens,
             refused=f"no output ({limit.field}); split the lines into sentences, or {limit.remedy}",
@@ -80,10 +92,7 @@ class TranslationJob:
     @cached_property
     def data(self) -> DataConfig:
         """Section `data` of the first run."""
-        from regard.tasks.arguments import sections_of
-
-        run = self.runs[0]
-        return sections_of(RunFolder(run).experiment(), DataConfig, str(run))[0]
+        return data_of(self.runs[0])
 
     def input(self, warn: Callable[[str], None]) -> LineSources | Items[Source]:
         """Return the rows of a table, or lines. A .tsv file has lines unless an option is about
