@@ -91,12 +91,6 @@ def test_follow_reads_a_file_as_it_grows(run, tmp_path):
     assert program.process.returncode == 143
 
 
-def test_follow_rejects_options_of_several_lines(run, capsys):
-    for options in (["--nbest", "2"], ["--verbose"], ["--output", "x"]):
-        assert main.run(["translate", str(run), "--follow", *options]) == 1
-        assert "--follow prints one line for each input line" in capsys.readouterr().err
-
-
 def test_lines_of_mostly_unknown_words_are_reported(run, tmp_path, capsys):
     lines = tmp_path / "lines.txt"
     lines.write_text("a b c\nHello b xyz\na Hello\n")
@@ -122,8 +116,3 @@ def test_swapped_sides_are_reported(tmp_path, capsys):
     assert warning in capsys.readouterr().err
     assert main.run(["evaluate", str(folder), str(pairs)]) == 0
     assert "unknown" not in capsys.readouterr().err
-
-
-def test_evaluate_with_a_second_run_names_the_command(run, capsys):
-    assert main.run(["evaluate", str(run), "pairs.tsv", str(run)]) == 2
-    assert "to compare runs, use `regard compare RUN" in capsys.readouterr().err

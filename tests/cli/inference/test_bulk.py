@@ -460,33 +460,6 @@ def test_a_damaged_manifest_is_one_line(tmp_path):
             folder.prepare({}, list)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--shard", "3/2"), "--shard is '3/2'"),
-        (("--shard", "1/2", "--follow"), "leave out --shard"),
-        (("--cluster", "local", "--shard", "1/2", "-o", "out"), "leave out --shard"),
-        (("--cluster", "local"), "name it with -o"),
-        (("--cluster", "local", "-o", "/dev/null"), "name it with -o"),
-        (("--workers", "2"), "--workers is for a Ray cluster"),
-        (("--gpus", "1"), "--gpus is for a Ray cluster"),
-        (("--cluster", "local", "-o", "out", "--workers", "0"), "--workers is '0'"),
-        (("--cluster", "local", "-o", "out", "--gpus", "1.5"), "--gpus is '1.5'"),
-        (("--encoding", "utf-16", "--shard", "1/2"), "cannot be read from the middle"),
-    ],
-)
-def test_options_that_exclude_each_other_are_one_line(run, tmp_path, capsys, words, message):
-    status, out, err = regard(capsys, "translate", run, text_file(tmp_path), *words)
-    assert (status, out) == (1, "")
-    assert message in err
-    assert err.count("\n") == 1
-
-
-def test_the_standard_input_cannot_be_divided(run, capsys):
-    status, _, err = regard(capsys, "translate", run, "--shard", "1/2")
-    assert (status, "the input is the standard input: name a file" in err) == (1, True)
-
-
 def test_a_missing_ray_is_named_with_its_remedy(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "regard.cluster.bulk_workers", raising=False)

@@ -170,26 +170,6 @@ def test_layers_and_heads_of_a_captioner_are_drawn_apart(transformer, tmp_path, 
     assert "<sos>" in out
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (("--layer", 3), "there is no layer 3: expected 1 to 2"),
-        (("--kind", "image", "--head", 4), "there is no head 4: expected 1 to 3"),
-        (("--mean",), "--mean is for heatmaps"),
-        (("--kind", "cross"), "has no attention of kind cross: set --kind to image or decoder"),
-        (("--kind", "decoder", "--cells"), "--cells is for captions that are drawn on their"),
-    ],
-)
-def test_options_without_meaning_for_captions_are_one_line(
-    transformer, tmp_path, capsys, flags, said
-):
-    path = tmp_path / "drawn.png"
-    status, out, err = regard(capsys, "plot", transformer, SCENE, "-o", path, *flags)
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    assert said in err
-    assert not path.exists()
-
-
 def test_captions_of_scenes_are_scored_by_truth(run, capsys):
     status, out, _ = regard(capsys, "evaluate", run)
     assert status == 0
@@ -234,30 +214,6 @@ def test_progress_of_reading_images_is_shown_in_a_terminal(run, tmp_path, capsys
     shown = screen.getvalue()
     assert ("reading images" in shown, "16/17" in shown) == (True, True)
     assert "captioning" in shown
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("caption", "RUN", SCENE, "--unknown-replacement"), "an image has none"),
-        (("plot", "RUN", SCENE, "-o", "x.png", "--target", "y"), "--target is for runs that"),
-        (("caption", "RUN", SCENE, "-o", "x.csv"), "x.csv is the name of a table, but each line"),
-        (("translate", "RUN"), "expected a run with data.task translate. `regard caption` is"),
-        (
-            ("evaluate", "RUN", "--lowercase"),
-            "--lowercase has no effect on RUN, a run with data.task caption",
-        ),
-        (("evaluate", "RUN", "--tokenized"), "a run with data.task caption: leave it out"),
-        (("evaluate", "RUN", "--error-rates"), "--error-rates has no effect on"),
-        (("evaluate", "RUN", "--target-path", "x"), "--target-path has no effect on"),
-        (("evaluate", "RUN", "--unknown-replacement"), "an image has none"),
-    ],
-)
-def test_inconsistent_arguments_are_one_line(run, capsys, arguments, message):
-    command = [{"RUN": run}.get(each, each) for each in arguments]
-    status, _, err = regard(capsys, *command)
-    assert (status, err.count("\n")) == (1, 1)
-    assert message.replace("RUN", str(run)) in err
 
 
 def test_a_row_of_flickr30k_without_a_bar_is_left_out(tmp_path, capsys, monkeypatch):

@@ -79,14 +79,6 @@ def test_unread_text_is_reported(run, data, tmp_path, capsys):
     assert (status, "their first 2 tokens (data.max_length)" in out) == (0, True)
 
 
-def test_the_input_file_is_not_overwritten(run, data, tmp_path, capsys):
-    lines = tmp_path / "lines.csv"
-    lines.write_text("who is it\n")
-    status, _, err = regard(capsys, "classify", run, lines, "-o", lines)
-    assert (status, lines.read_text()) == (1, "who is it\n")
-    assert err.startswith(f"regard classify: {lines} would be overwritten while it is read: ")
-
-
 TABLE = """n;text;remark
 1;who is it;"a; b"
 
@@ -131,44 +123,12 @@ def test_columns_of_a_table_may_be_named(run, tmp_path, capsys):
     assert (status, out.splitlines()[0]) == (0, "a\tb\tprediction\tprobability")
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "message"),
-    [
-        ("a,b\nc,d\n", ("--source-column", "text"), "has no column 'text' (--source-column)"),
-        ("id,kind\n1,x\n2,y\n3,z\n4,x\n5,z\n6,z\n", (), "name the column of the sources with"),
-        ("", (), "is empty: expected rows with a source each"),
-        ("who\n", ("--tint",), "--tint is for lines, but"),
-        ("who\n", ("--follow",), "--follow is for lines, but"),
-    ],
-)
-def test_wrong_tables_are_one_line(run, tmp_path, capsys, content, options, message):
-    table = tmp_path / "table.csv"
-    table.write_text(content)
-    status, out, err = regard(capsys, "classify", run, table, *options)
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    assert message in err
-
-
 def test_the_delimiter_of_a_table_may_be_named(run, tmp_path, capsys):
     table = tmp_path / "table.csv"
     table.write_text("a, b!who is it\nc, d!so where\n")
     named = ("--delimiter", "!", "--source-column", 2)
     status, out, _ = regard(capsys, "classify", run, table, *named)
     assert (status, [row.split("!")[2] for row in out.splitlines()]) == (0, ["person", "place"])
-    for options in ((table, "--encoding", "x1"), (tmp_path / "lines", "--encoding", "x1")):
-        (tmp_path / "lines").write_text("who\n")
-        _, _, err = regard(capsys, "classify", run, *options)
-        assert err.startswith("regard classify: --encoding is 'x1': expected a name such as utf-8")
-    _, _, err = regard(capsys, "check", table, "--encoding", "x1")
-    assert err.startswith("regard check: --encoding is 'x1'")
-    _, _, err = regard(capsys, "train", table, "--data.encoding", "x1")
-    assert err.startswith("regard train: data.encoding is 'x1'")
-
-
-def test_options_of_tables_need_a_table(run, tmp_path, capsys):
-    (tmp_path / "lines").write_text("who\n")
-    status, _, err = regard(capsys, "classify", run, tmp_path / "lines", "--header", "True")
-    assert (status, "--header is for tables, but each line of" in err) == (1, True)
 
 
 def test_a_table_is_scored_by_the_named_columns(run, tmp_path, capsys):
@@ -246,12 +206,6 @@ def test_the_columns_that_are_scored_are_printed(run, data, capsys, tmp_path):
     plain.write_text("".join(f"{text},{label}\n" for text, label in TEST))
     assert "-> source" not in regard(capsys, "evaluate", run, plain, "--first", 3)[1]
     assert "-> source" not in regard(capsys, "evaluate", run)[1]
-
-
-def test_a_text_in_place_of_a_file(run, capsys):
-    status, _, err = regard(capsys, "classify", run, "who is it")
-    assert status == 1
-    assert "cannot read who is it: no such file or directory; to read a text instead" in err
 
 
 def test_many_labels_have_a_row_each(capsys):
@@ -343,56 +297,3 @@ def test_layers_and_heads_of_a_classifiers_encoder_are_drawn(readers, tmp_path, 
     assert maps.read_bytes() != whole
     assert regard(capsys, "plot", run, "who is it", "-o", numbers)[0] == 0
     assert [each["kind"] for each in json.loads(numbers.read_text())["attention"]] == ["encoder"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ("translate", "RUN"),
-            "expected a run with data.task translate. `regard classify` is the command for ",
-        ),
-        (("caption", "RUN", "x.png"), "`regard classify` is the command for "),
-        (("score", "RUN", "PAIRS"), "is classify: expected a run with data.task translate\n"),
-        (
-            ("export", "RUN", "--to", "onnx"),
-            "is classify: expected a run with data.task translate\n",
-        ),
-        (("plot", "RUN", "who", "--kind", "decoder"), "has no attention of kind decoder"),
-        (("plot", "RUN", "who", "--target", "x"), "--target is for runs that translate"),
-        (("plot", "RUN", " "), "the text is blank: expected a text to classify"),
-        (("plot", "RUN", "who", "--cells"), "--cells is for captions"),
-        (("plot", "RUN", "who", "--layer", 1), "--layer, --head and --mean are for heatmaps"),
-        (("plot", "RUN", "who", "--mean"), "a prediction has one map"),
-        (
-            ("plot", "RUN", "who", "-o", "x.png", "--feature-maps", "--layer", 9),
-            "there is no layer 9: expected 1 to ",
-        ),
-        (("plot", "RUN", "who", "--feature-maps"), "--feature-maps draws a figure: name a file"),
-        (
-            ("plot", "RUN", "who", "--feature-maps", "-o", "x.npz"),
-            "--feature-maps draws a figure: name a file",
-        ),
-        (
-            ("plot", "RUN", "who", "--feature-maps", "-o", "x.png", "--mean"),
-            "--feature-maps takes --layer, --title",
-        ),
-        (
-            ("plot", "RUN", "who", "-o", "x.json", "--mean"),
-            "x.json has the attention of every kind",
-        ),
-        (("evaluate", "RUN", "--beam", 3), "--beam has no effect on"),
-        (("evaluate", "RUN", "--lowercase"), "--lowercase has no effect on"),
-        (("evaluate", "RUN", "--error-rates"), "a run with data.task classify: leave it out"),
-        (("evaluate", "RUN", "PAIRS"), "line 1: the label 'b' is not in the training data"),
-    ],
-)
-def test_inconsistent_arguments_are_one_line(run, tmp_path, capsys, arguments, message):
-    pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("a\tb\n")
-    if "export" in arguments:
-        pytest.importorskip("onnx")
-    command = [{"RUN": run, "PAIRS": pairs}.get(each, each) for each in arguments]
-    status, _, err = regard(capsys, *command)
-    assert status == 1
-    assert message in err

@@ -80,39 +80,6 @@ def test_lines_with_tabs_are_a_table_if_a_column_is_named(run, tmp_path, capsys)
     assert rows.splitlines() == translations(capsys, run, tmp_path / "in.txt", "1 2 a", "3 1 a")
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("table.csv", ("--source-column", "text"), "has no column 'text' (--source-column)"),
-        ("table.csv", ("--follow",), "--follow is for lines, but"),
-        ("table.csv", ("-o", "out.xlsx"), "cannot write out.xlsx: name a .csv"),
-        ("table.csv", ("-o", "out.json"), "cannot write out.json: name a .csv"),
-        (
-            "table.csv",
-            ("-o", "out.csv", "--beam", 2, "--nbest", 2),
-            "out.csv is the name of a table, but --nbest 2 writes",
-        ),
-        ("table.csv", ("-o", "out.csv.gz"), "cannot write out.csv.gz: files are"),
-        ("table.csv", ("--trace", "t.jsonl.gz"), "cannot write t.jsonl.gz: files are"),
-        ("table.csv", ("-o", "out.csv", "--nbest", 2), "--nbest 2 writes 2 lines for a"),
-        ("lines.txt", ("-o", "out.csv", "--nbest", 2), "--nbest 2 writes 2 lines for a"),
-        ("lines.txt", ("-o", "out.parquet"), "out.parquet is the name of a table, but"),
-        ("lines.txt", ("-o", "out.csv"), "out.csv is the name of a table, but each"),
-        ("lines.txt", ("--header",), "--header is for tables, but each line of"),
-        ("lines.txt", ("--no-header",), "--no-header is for tables, but each line of"),
-        ("lines.txt", ("--delimiter", "tab"), "--delimiter is for tables, but each line of"),
-        ("lines.txt", ("--encoding", "x1"), "translate: --encoding is 'x1': expected a name such"),
-        ("table.csv", ("--encoding", "x1"), "translate: --encoding is 'x1': expected a name such"),
-        ("table.csv", ("--delimiter", '|"'), "--delimiter is '|\"': expected characters such as |"),
-    ],
-)
-def test_wrong_tables_are_one_line(run, tmp_path, capsys, name, options, message):
-    (tmp_path / name).write_text(TABLE)
-    status, out, err = regard(capsys, "translate", run, tmp_path / name, *options)
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    assert message in err
-
-
 def test_rows_of_too_many_tokens_have_no_translation(run, tmp_path, capsys):
     (tmp_path / "table.csv").write_text("n,English\n1,1 2 a\n2,1 2 3 4 5 6\n")
     status, out, err = regard(capsys, "translate", run, tmp_path / "table.csv", "--max-source", 4)
@@ -154,16 +121,4 @@ def test_an_output_named_as_a_stream_is_the_standard_output(run, tmp_path, capsy
     for option in (["-o", "-"], ["--output", "-"], ["--output=-"]):
         status, out, _ = regard(capsys, "translate", run, "a.txt", *option)
         assert (status, out) == (0, expected)
-    for command in (
-        ["translate", run, "a.txt", "--trace", "-"],
-        ["translate", run, "a.txt", "-o", "-", "--alignments", "-"],
-        ["plot", run, "1 2 a", "-o", "-"],
-        ["train", "letters", "-o", "-"],
-        ["sweep", "letters", "--vary", "seed=1,2", "-o", "-"],
-        ["data", "letters", "-o", "-"],
-        ["export", run, "--to", "onnx", "-o", "-"],
-    ):
-        status, _, err = regard(capsys, *command)
-        assert status == 2, command
-        assert " is -: expected" in err
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
