@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 
 import pytest
@@ -140,9 +141,43 @@ CASES = {
     "evaluate captioner --error-rates": "--error-rates has no effect on",
     "evaluate captioner --target-path x": "--target-path has no effect on",
     "evaluate captioner images.csv --unknown-replacement": "an image has none",
+    # train
+    "train copy --name ''": "expected",
+    "train copy --name .": "expected",
+    "train copy --name ..": "expected",
+    "train copy --name ../outside": "expected",
+    "train copy --name a/b": "expected",
+    "train pairs.tsv --output ''": "--output is '': expected a path",
+    "train pairs.tsv --output=": "--output is '': expected a path",
+    "train pairs.tsv -o ''": "-o is '': expected a path",
+    "train pairs.tsv --model.family transfomer": (
+        "model.family is 'transfomer': expected recurrent or transformer or gated_convolution or "
+        "dilated_convolution, which"
+    ),
+    "train pairs.tsv --model.encoder.kind transfomer": "is 'transfomer': expected recurrent, tr",
+    "train pairs.tsv --model.encoder.kind backbone": "dilated_convolution (data.task is translate)",
+    "train pairs.tsv --data.task classify --model.head.kind men": "did you mean mean?",
+    "train words.csv --data.task classify --model.family attention!": (
+        "'attention!': expected recurrent or transformer or bag_of_words or gated_convolution or "
+    ),
+    "train pairs.tsv --model.size 8 --model.encoder.size 8 --model.decoder.size 8": (
+        "--model.size has no effect: every part sets its own size; use --model.encoder.size or "
+    ),
+    "train copy --model.dropout 0.5 --model.encoder.dropout 0.5 --model.decoder.dropout 0.5": (
+        "--model.dropout has no effect: every part sets its own dropout; use --model.encoder"
+    ),
+    "train fifo.tsv": "cannot read fifo.tsv: it is a named pipe (FIFO)",
+    "train fifo.yaml": "cannot read fifo.yaml: it is a named pipe (FIFO)",
+    "train folder.tsv": "folder.tsv is a directory: expected a recipe or a file",
+    "train bahdanau": "bahdanau is a run folder: expected a recipe or a file. To continue",
+    "train gone.xlsx": "gone.xlsx does not exist: expected a data file",
+    "train gone.csv.gz": "gone.csv.gz does not exist: expected a data file",
+    "train gone.yaml": "cannot read gone.yaml: no such file",
+    "train /dev/zero": "cannot read /dev/zero: it is a device",
+    "train /dev/null": "no pairs in /dev/null",
     # others
     "train tatoeba-lung": "did you mean tatoeba-luong",
-    "train gone.tsv": "gone.tsv does not exist",
+    "train gone.tsv": "gone.tsv does not exist: expected a data file",
     "check gone.tsv": "cannot read gone.tsv",
     "recipes nothing": "neither a recipe nor a file",
     "data letters -o five.json": "--output is five.json: expected a file .c",
@@ -154,6 +189,15 @@ CASES = {
 USAGE = {
     "compare": "name two or more run folders",
     "fly": "unknown command 'fly'",
+    "train --training.epochs 1 copy": "--training.epochs precedes the recipe",
+    "train --resume copy": "--resume precedes the recipe",
+    "train copy --model.encoder.kind --model.size 8": (
+        "expected recurrent or transformer or bag_of_words or gated_convolution or dilated"
+    ),
+    "train words --model.family": (
+        "has no value: expected recurrent or transformer or gated_convolution or dilated"
+    ),
+    "train pairs.tsv --model.cell gru": "mean --model.encoder.cell or --model.decoder.cell?",
     "translate bahdanau lines.txt --trace -": "--trace is -: expected",
     "translate bahdanau lines.txt -o - --alignments -": " is -: expected",
     "plot bahdanau a -o -": "--output is -: expected",
@@ -175,6 +219,9 @@ def here(tmp_path, monkeypatch):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     Image.new("RGB", (9, 9)).save("a.png")
+    os.mkfifo("fifo.tsv")
+    os.mkfifo("fifo.yaml")
+    (tmp_path / "folder.tsv").mkdir()
     return tmp_path
 
 

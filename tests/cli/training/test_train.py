@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 import shlex
 import shutil
@@ -221,43 +220,6 @@ def test_a_run_has_a_folder_of_its_own(capsys, here, name, folder):
 
 
 @pytest.mark.parametrize(
-    "flags",
-    [
-        ("--name", ""),
-        ("--name", "."),
-        ("--name", ".."),
-        ("--name", "../outside"),
-        ("--name", "a/b"),
-    ],
-)
-def test_names_that_cannot_be_folders_are_rejected(capsys, here, flags):
-    pairs(here / "mine.tsv")
-    before = contents(here.parent)
-    status, out, err = regard(capsys, "mine.tsv", *flags)
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    assert "expected" in err
-    assert contents(here.parent) == before
-
-
-@pytest.mark.parametrize("flags", [("--training.epochs", "1"), ("--resume",)])
-def test_options_before_the_recipe_are_refused(capsys, here, flags):
-    status, out, err = regard(capsys, *flags, "copy")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert f"{flags[0]} precedes the recipe" in err
-    assert not list(here.iterdir())
-
-
-@pytest.mark.parametrize("flags", [("--output", ""), ("--output=",), ("-o", "")])
-def test_a_run_without_a_name_is_refused(capsys, here, flags):
-    pairs(here / "mine.tsv")
-    before = contents(here.parent)
-    status, out, err = regard(capsys, "mine.tsv", *flags)
-    assert (status, out) == (1, "")
-    assert err == f"regard train: {flags[0].rstrip('=')} is '': expected a path\n"
-    assert contents(here.parent) == before
-
-
-@pytest.mark.parametrize(
     ("output", "why"),
     [
         ("afile", "afile: there is a file of that name"),
@@ -408,14 +370,6 @@ def test_a_kind_of_its_own_goes_before_the_family(here):
     assert (model.encoder.kind, model.decoder.kind) == ("recurrent", "transformer")
 
 
-def test_a_kind_without_a_value_names_all_kinds(capsys, here):
-    status, out, err = regard(capsys, "copy", "--model.encoder.kind", "--model.size", 8)
-    assert (status, out) == (2, "")
-    assert (
-        "expected recurrent or transformer or bag_of_words or gated_convolution or dilated" in err
-    )
-
-
 MIXED = [
     ("transformer", "recurrent", ("--model.decoder.wiring", "bahdanau")),
     ("transformer", "recurrent", ("--model.decoder.wiring", "plain")),
@@ -455,40 +409,6 @@ def test_images_train_with_a_transformer(capsys, here):
     assert block.kind == "image"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (
-            ("--model.family", "transfomer"),
-            "model.family is 'transfomer': expected recurrent or tra",
-        ),
-        (
-            ("--model.encoder.kind", "transfomer"),
-            "is 'transfomer': expected recurrent, transformer",
-        ),
-        (("--model.encoder.kind", "backbone"), "dilated_convolution (data.task is translate)"),
-        (("--data.task", "classify", "--model.head.kind", "men"), "did you mean mean?"),
-        (("--model.cell", "gru"), "did you mean --model.encoder.cell or --model.decoder.cell?"),
-    ],
-    ids=str,
-)
-def test_an_unknown_kind_is_one_line(capsys, here, arguments, words):
-    pairs(here / "mine.tsv")
-    status, out, err = regard(capsys, "mine.tsv", *arguments)
-    assert (status, out, err.count("\n")) in ((1, "", 1), (2, "", 1))
-    assert words in err
-
-
-@pytest.mark.parametrize("name", ["size", "dropout"])
-def test_a_size_that_reaches_no_part_is_one_line(capsys, here, name):
-    value = {"size": 24, "dropout": 0.5}[name]
-    parts = (f"--model.encoder.{name}", value, f"--model.decoder.{name}", value)
-    pairs(here / "mine.tsv")
-    status, out, err = regard(capsys, "mine.tsv", f"--model.{name}", value, *parts)
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    assert f"--model.{name} has no effect: every part sets its own {name}; use --model.enc" in err
-
-
 @pytest.mark.parametrize("name", recipes.names())
 def test_every_recipe_takes_a_size(name):
     assert parse([name, "--model.size", "128"]).experiment.model.size == 128
@@ -523,29 +443,6 @@ def test_the_folder_of_a_run(here, arguments, folder):
     pairs(here / "mine.tsv")
     (here / "folder").mkdir()
     assert folder_of(parse(arguments)) == Path(folder)
-
-
-def test_only_files_are_taken_as_pairs(capsys, here):
-    os.mkfifo(here / "fifo.tsv")
-    os.mkfifo(here / "fifo.yaml")
-    (here / "folder.tsv").mkdir()
-    (here / "old").mkdir()
-    (here / "old" / "config.yaml").touch()
-    for name, words in (
-        ("fifo.tsv", "cannot read fifo.tsv: it is a named pipe (FIFO)"),
-        ("fifo.yaml", "cannot read fifo.yaml: it is a named pipe (FIFO)"),
-        ("folder.tsv", "folder.tsv is a directory: expected a recipe or a file"),
-        ("old", "old is a run folder: expected a recipe or a file. To continue"),
-        ("gone.tsv", "gone.tsv does not exist: expected a data file"),
-        ("gone.xlsx", "gone.xlsx does not exist: expected a data file"),
-        ("gone.csv.gz", "gone.csv.gz does not exist: expected a data file"),
-        ("gone.yaml", "cannot read gone.yaml: no such file"),
-        ("/dev/zero", "cannot read /dev/zero: it is a device"),
-        ("/dev/null", "no pairs in /dev/null"),
-    ):
-        status, out, err = regard(capsys, name)
-        assert (status, out, err.count("\n")) == (1, "", 1)
-        assert words in err
 
 
 def test_a_recipe_name_has_priority_over_a_folder(capsys, here):
@@ -625,29 +522,6 @@ def test_the_last_line_of_a_captioner_names_a_figure_of_it(capsys, here, wiring,
     assert status == 0
     assert "try it: regard caption runs/shapes IMAGE    regard plot runs/shapes IMAGE" in out
     assert figure in out
-
-
-def test_an_unknown_family_is_one_line(capsys, here):
-    pairs(here / "mine.tsv")
-    status, out, err = regard(capsys, "mine.tsv", "--model.family", "transfomer")
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    kinds = "recurrent or transformer or gated_convolution or dilated_convolution"
-    assert f"model.family is 'transfomer': expected {kinds}, which" in err
-
-
-def test_the_families_of_a_task_are_named(capsys, here):
-    """The kinds of its decoder or, in classification, of its encoder."""
-    (here / "labels.tsv").write_text("a b\tx\nb c\ty\n" * 5)
-    _, _, err = regard(capsys, "words", "--model.family")
-    kinds = "recurrent or transformer or gated_convolution or dilated_convolution"
-    assert f"has no value: expected {kinds}" in err
-    options = ("--data.task", "classify", "--model.family", "attention!")
-    _, _, err = regard(capsys, "labels.tsv", *options)
-    assert (
-        "'attention!': expected recurrent or transformer or bag_of_words or gated_convolution or "
-        in err
-    )
-    assert err.endswith("short for --model.encoder.kind\n")
 
 
 def test_encoded_pairs_of_a_large_file_are_cached_and_reported_once(capsys, here, monkeypatch):
