@@ -111,10 +111,10 @@ RECURRENT_STEP = returning(
 )
 TRAINING_PARTS = {
     "oneDNN products": returning("regard.numerics.linear._suits", False),
-    "recurrent scan": without_kernels("regard.layers.recurrent.layers"),
-    "recurrent cells": without_kernels("regard.layers.recurrent.native_cells"),
-    "dropout": without_kernels("regard.layers.dropout"),
-    "cross entropy": without_kernels("regard.training.losses.linear_cross_entropy"),
+    "recurrent scan": without_kernels("regard.compiled.recurrent.layers"),
+    "recurrent cells": without_kernels("regard.compiled.recurrent.native_cells"),
+    "dropout": without_kernels("regard.compiled.dropout"),
+    "cross entropy": without_kernels("regard.compiled.losses.linear_cross_entropy"),
     "dot attention": without_kernels("regard.compiled.attention.dot.native"),
     "additive kernel": without_kernels("regard.compiled.attention.fused_additive.backends"),
     "fused loop": together(
@@ -122,7 +122,7 @@ TRAINING_PARTS = {
     ),
     "joined gradients": together(
         returning("regard.numerics.linear.joined_parameters", None),
-        returning("regard.layers.lookup.joined_parameters", None),
+        returning("regard.compiled.recurrent.lookup.joined_parameters", None),
     ),
     "kept memory": default_allocator,
 }
@@ -134,7 +134,7 @@ DECODING_PARTS = {
     "encoder": ENCODER,
     "decoder step": DECODER_STEP,
     "recurrent step": RECURRENT_STEP,
-    "recurrent cells": without_kernels("regard.layers.recurrent.native_cells"),
+    "recurrent cells": without_kernels("regard.compiled.recurrent.native_cells"),
     "dot attention": without_kernels("regard.compiled.attention.dot.native"),
     "additive kernel": without_kernels("regard.compiled.attention.fused_additive.backends"),
     "candidates": without_kernels("regard.search.candidates"),

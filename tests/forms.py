@@ -10,7 +10,16 @@ import pytest
 from regard.compiled.accelerate import MODULES
 
 BOTH = pytest.mark.parametrize("form", ["formula", "accelerated"], indirect=True)
-"""Run tests in both forms; elsewhere in tests/attention they run in the accelerated form."""
+"""Run tests in both forms. Others, where a conftest imports `form`, run in the accelerated form."""
+
+
+@pytest.fixture(autouse=True)
+def form(request, monkeypatch) -> str:
+    """Build accelerated modules, or, where a test asks for this form, formulas."""
+    name: str = getattr(request, "param", "accelerated")
+    if name == "accelerated":
+        build_accelerated(monkeypatch)
+    return name
 
 
 def twins() -> dict[type, type]:

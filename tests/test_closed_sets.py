@@ -17,10 +17,12 @@ from regard import names
 from regard.cli import data, main
 from regard.cli.analysis import plot
 from regard.cli.inference import export, translate
+from regard.compiled.recurrent import cells, layers, native_cells
 from regard.config import DATA_SECTIONS, KINDS, MODELS, SearchConfig, TrainingConfig
 from regard.config.checks import choices_of, field_types
 from regard.config.parts.attention import AttentionConfig, DecoderAttentionConfig
-from regard.layers.recurrent import cells, layers, native_cells
+from regard.layers.recurrent.cells import NUM_GATES
+from regard.layers.recurrent.layers import LAYERS
 from regard.metrics.captions import CAPTION_METRICS
 from regard.metrics.classification import LABEL_METRICS, NUMBER_METRICS
 from regard.metrics.error_rates import ERROR_RATES
@@ -274,9 +276,10 @@ SETS = {
     "CellKind": Uses(
         {
             "sequence models": choices.RECURRENT["cell"],
-            "formulas": cells.NUM_GATES,
+            "formulas": NUM_GATES,
+            "gradients": cells.NUM_SAVED,
             "kernels": native_cells.KINDS,
-            "oracle (PyTorch's layers)": layers.LAYERS,
+            "oracle (PyTorch's layers)": LAYERS,
             "oracle (PyTorch's steps)": layers.STEPS,
         },
         ("model.encoder cell", "model.decoder cell"),

@@ -11,9 +11,9 @@ import torch
 from regard import kernels
 from regard.attention import Additive, Attention, Dot
 from regard.compiled.accelerate import accelerate
-from regard.layers.dropout import Dropout
+from regard.compiled.dropout import Dropout
+from regard.compiled.losses.linear_cross_entropy import linear_cross_entropy
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.training.losses.linear_cross_entropy import linear_cross_entropy
 
 
 @pytest.fixture

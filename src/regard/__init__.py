@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from regard.compiled.accelerate import accelerate
     from regard.errors import UserError
     from regard.estimators import Classifier, Translator
-    from regard.fast_path import plain
     from regard.pipeline.fit import train
     from regard.pipeline.load import load
     from regard.runtime.memory_policy import keep_freed_memory
+    from regard.runtime.modes import plain
     from regard.tasks.captioning.model import CaptionModel
     from regard.tasks.classification.model import ClassificationModel, Prediction
     from regard.tasks.generation import GeneratedText
@@ -61,7 +61,7 @@ _MODULES = {
     "accelerate": "regard.compiled.accelerate",
     "keep_freed_memory": "regard.runtime.memory_policy",
     "load": "regard.pipeline.load",
-    "plain": "regard.fast_path",
+    "plain": "regard.runtime.modes",
     "train": "regard.pipeline.fit",
 }
 

@@ -20,11 +20,11 @@ from regard.attention import (
     StraightThroughAttention,
 )
 from regard.compiled.attention.fused_additive import additive_attention, additive_scores, native
+from regard.compiled.candidates import top_candidates
+from regard.compiled.losses.linear_cross_entropy import linear_cross_entropy
+from regard.compiled.recurrent.scan import Layer, scan
 from regard.layers.recurrent.cells import CellState
-from regard.layers.recurrent.scan import Layer, scan
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.search.candidates import top_candidates
-from regard.training.losses.linear_cross_entropy import linear_cross_entropy
 from tests.attention.parts import NORMALISERS, SCORE_KINDS
 
 BATCH, TARGET, SOURCE, SIZE = 4, 3, 5, 16

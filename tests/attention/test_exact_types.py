@@ -12,7 +12,7 @@ from torch.nn.utils import parametrize
 
 from regard.attention import Additive, Attention, Dot, General, ScaledDot, Score, Softmax
 from regard.compiled.attention.attend import additive_score
-from regard.fast_path import are_unchanged, is_exactly
+from regard.compiled.exact import are_unchanged, is_exactly
 from tests.attention.parts import SCORES, uneven_mask
 
 

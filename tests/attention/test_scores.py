@@ -8,7 +8,7 @@ import torch
 
 from regard.attention import Additive, Concat, Cosine, Dot, ScaledDot, Score, SharedAdditive
 from regard.attention.scores import ADDITIVE_SCORES
-from regard.fast_path import kind_of
+from regard.compiled.exact import kind_of
 from tests.attention.parts import SCORES, ScoreCase, number
 from tests.forms import BOTH
 from tests.oracles import attention as oracle

@@ -109,7 +109,8 @@ def test_translate_writes_links_traces_and_n_best_lists(capsys, run, tmp_path):
     _, out, _ = regard(capsys, "translate", run, text, "--nbest", 2)
     rows = [line.split("\t") for line in out.splitlines()]
     assert [row[0] for row in rows] == ["0", "0", "1", "2", "2"]
-    _, out, _ = regard(capsys, "translate", run, text, "--verbose")
+    _, out, error = regard(capsys, "translate", run, text, "--verbose")
+    assert "accelerated: decoder.attention.attention.score (Additive)" in error
     assert "[Step 0] " in out
     assert ", attn: [" in out
     assert "Generated: [" in out

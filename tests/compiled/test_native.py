@@ -13,8 +13,8 @@ from torch.autograd import forward_ad
 from torch.nn.modules.module import register_module_forward_hook
 
 from regard import kernels
+from regard.compiled.exact import kind_of
 from regard.compiled.freeze import freeze
-from regard.fast_path import kind_of
 from tests.compiled.cases import CASES
 from tests.compiled.native_steps import copies_of
 

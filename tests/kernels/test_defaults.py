@@ -9,18 +9,18 @@ from torch import Tensor
 
 from regard.attention import AdditiveKeys, Attention, ScaledDot
 from regard.building import build_translation
+from regard.compiled import candidates
 from regard.compiled.attention.fused_additive import additive_attention, additive_scores, prepare
+from regard.compiled.dropout import Dropout
 from regard.compiled.freeze import freeze
+from regard.compiled.losses.linear_cross_entropy import linear_cross_entropy
 from regard.compiled.transformer.decoder import NativeTransformerDecoder
 from regard.compiled.transformer.encoder import NativeTransformerEncoder
 from regard.compiled.transformer.state import NativeState
 from regard.data.batch import Tokens
-from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import Memory
 from regard.numerics.panels import Panels
-from regard.search import candidates
-from regard.training.losses.linear_cross_entropy import linear_cross_entropy
 from tests import configs
 
 

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from regard import kernels
 from regard.attention import Attention, Dot
+from regard.compiled import candidates
 from regard.compiled.attention.fused_additive import additive_attention, additive_scores
-from regard.layers.dropout import Dropout
+from regard.compiled.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.search import candidates
 
 
 def negative(numbers: Tensor) -> Tensor:

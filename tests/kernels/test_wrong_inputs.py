@@ -26,10 +26,10 @@ from regard.attention import (
     Sparsemax,
 )
 from regard.compiled.attention.fused_additive import additive_attention, additive_scores
-from regard.layers.dropout import Dropout
+from regard.compiled.candidates import top_candidates
+from regard.compiled.dropout import Dropout
+from regard.compiled.losses.linear_cross_entropy import linear_cross_entropy
 from regard.layers.recurrent.stack import RecurrentStack
-from regard.search.candidates import top_candidates
-from regard.training.losses.linear_cross_entropy import linear_cross_entropy
 from tests.attention.parts import FORMULAS, SCORE_KINDS
 from tests.kernels.wrong_inputs import (
     INPUTS,

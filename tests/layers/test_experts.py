@@ -6,9 +6,10 @@ import torch
 from torch.nn import functional as F
 
 from regard.layers import experts as module
-from regard.layers.experts import Experts, NoisyTopKGate, grouped_product
+from regard.layers.experts import Experts, NoisyTopKGate
 from regard.layers.feed_forward import FeedForward
 from regard.layers.routing import squared_variation
+from regard.numerics.grouped import grouped_product
 from tests.oracles import experts as oracle
 
 SIZE, INNER, NUM_EXPERTS, NUM_ACTIVE = 5, 7, 11, 3

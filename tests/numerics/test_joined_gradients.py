@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.layers.lookup import lookup
+from regard.compiled.recurrent.lookup import lookup
 from regard.numerics.joined_gradients import JoinedParameters, joined_gradients
 from regard.numerics.linear import JOINED_ROWS, Linear, affine
 

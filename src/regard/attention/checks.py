@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.fast_path import is_cast, is_exactly
 from regard.numerics.linear import Linear
+from regard.runtime.modes import is_cast
 from regard.shapes import Tensor
 
 Axes = tuple[Any, ...]
@@ -103,7 +103,8 @@ def check_projected(name: str, vectors: Tensor, size: int, weight: Tensor, owner
 def check_input(name: str, vectors: Tensor, linear: nn.Module, owner: object) -> None:
     """Check vectors that a linear layer of a module projects. A layer that was replaced or has
     hooks checks its inputs itself: they may have another size or type."""
-    if isinstance(linear, nn.Linear) and is_exactly(linear, Linear, nn.Linear):
+    is_changed = bool(linear._forward_pre_hooks) or "forward" in vars(linear)
+    if isinstance(linear, nn.Linear) and type(linear) in (Linear, nn.Linear) and not is_changed:
         check_projected(name, vectors, linear.in_features, linear.weight, owner)
 
 

@@ -15,8 +15,8 @@ from typing import TypeVar
 import torch
 
 from regard.attention.prepared import AdditiveKeys
-from regard.fast_path import is_exported, is_free_to_read
 from regard.numerics.precision import at_least_float32
+from regard.runtime.modes import is_exported, is_free_to_read
 from regard.shapes import Bool, Float, Tensor
 
 PreparedKeys = TypeVar("PreparedKeys")

@@ -29,7 +29,6 @@ from regard.attention.hidden import visible_positions
 from regard.attention.masks import mask_tensor
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import SCORES, PreparedKeys, Score
-from regard.fast_path import is_exactly
 from regard.numerics.linear import Linear
 from regard.numerics.precision import at_least_float32
 from regard.shapes import Bool, Float, Int, Tensor
@@ -158,7 +157,7 @@ class LocalAttention(nn.Module):
         and the window."""
         real = mask_tensor(mask, queries)
         check_inputs(queries, prepared, values, real)
-        keys = getattr(prepared, "projected", prepared) if is_exactly(self.score, *SCORES) else None
+        keys = getattr(prepared, "projected", prepared) if isinstance(self.score, SCORES) else None
         queries = _whole_batch(queries, keys if isinstance(keys, Tensor) else None, values)
         if state is not None:
             check_positions(state, queries)

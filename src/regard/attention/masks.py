@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from regard.fast_path import is_free_to_read
+from regard.runtime.modes import is_free_to_read
 from regard.shapes import Bool, Float, Tensor
 
 

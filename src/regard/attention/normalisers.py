@@ -16,8 +16,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from regard.fast_path import is_free_to_read
 from regard.numerics.precision import at_least_float32
+from regard.runtime.modes import is_free_to_read
 from regard.shapes import Bool, Float, Tensor
 
 

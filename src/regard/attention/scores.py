@@ -27,8 +27,8 @@ from regard.attention.checks import (
 )
 from regard.attention.hidden import by_position
 from regard.attention.prepared import AdditiveKeys
-from regard.fast_path import is_cast, is_exactly
 from regard.numerics.linear import Linear, affine
+from regard.runtime.modes import is_cast
 from regard.shapes import Float, Tensor
 
 __all__ = [
@@ -114,7 +114,7 @@ class General(nn.Module):
         queries: Float[Tensor, "*#batch target query"],
         prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
-        if queries.size(-1) != prepared.size(-1) and is_exactly(self.key, Linear):
+        if queries.size(-1) != prepared.size(-1) and isinstance(self.key, Linear):
             _check_size("queries", queries, self.key.out_features, self)
             _check_size("prepared", prepared, self.key.out_features, self)
         check_pairs("General", queries, prepared)

@@ -92,10 +92,10 @@ def run(arguments: list[str]) -> int:
     except ValueError as error:
         print(f"regard: {error}", file=sys.stderr)
         return 2
-    if PLAIN in arguments:
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    if PLAIN in arguments[:end]:
         os.environ["REGARD_PLAIN"] = "1"  # also for the processes that a command starts
-        arguments = [word for word in arguments if word != PLAIN]
-        return run(arguments)
+        return run([word for word in arguments[:end] if word != PLAIN] + list(arguments[end:]))
     name, *rest = arguments
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)

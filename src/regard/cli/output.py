@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
@@ -33,6 +34,27 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """Print a line on the standard error, with escapes of invisible characters."""
     print(with_escapes(text), file=sys.stderr)
+
+
+@contextmanager
+def showing_acceleration(*, is_shown: bool) -> Iterator[None]:
+    """Print which modules of the models that are built inside are accelerated, and which are not
+    and why, on the standard error."""
+    log, handler = logging.getLogger("regard.building.models"), _StandardError()
+    level = log.level
+    if is_shown:
+        log.addHandler(handler)
+        log.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+
+
+class _StandardError(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage())
 
 
 def drop_output() -> None:

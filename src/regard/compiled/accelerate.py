@@ -7,13 +7,18 @@ from importlib import import_module
 
 from torch import nn
 
-from regard.fast_path import is_exactly
+from regard.compiled.exact import is_exactly
 
 MODULES = {
     "regard.attention.attend": "regard.compiled.attention.attend",
     "regard.attention.scores": "regard.compiled.attention.scores",
+    "regard.layers.dropout": "regard.compiled.dropout",
+    "regard.layers.recurrent.fast_forward_stack": "regard.compiled.recurrent.stacks",
+    "regard.layers.recurrent.residual_stack": "regard.compiled.recurrent.stacks",
+    "regard.layers.recurrent.stack": "regard.compiled.recurrent.stacks",
     "regard.models.recurrent.decoders": "regard.compiled.recurrent.decoders",
     "regard.models.recurrent.gnmt": "regard.compiled.recurrent.decoders",
+    "regard.models.recurrent.parts": "regard.compiled.recurrent.parts",
 }
 """Modules of formulas, and those whose `TWINS` has the accelerated class of each. A module is
 imported only for a model that has its formula."""

@@ -15,14 +15,13 @@ import torch
 from torch import nn
 
 from regard import kernels
+from regard.compiled.accelerate import accelerate
+from regard.compiled.exact import HOOKS, is_exactly, kind_of
 from regard.compiled.native import NativeModule
 from regard.compiled.recurrent.decoder import NativeRecurrentDecoder
+from regard.compiled.recurrent.stacks import ACCELERATED_STACKS, is_exact
 from regard.compiled.transformer.decoder import NativeTransformerDecoder
 from regard.compiled.transformer.encoder import NativeTransformerEncoder
-from regard.fast_path import HOOKS, is_exactly, kind_of
-from regard.layers.recurrent.fast_forward_stack import FastForwardStack
-from regard.layers.recurrent.residual_stack import ResidualStack
-from regard.layers.recurrent.stack import RecurrentStack
 from regard.layers.weight_norm import NormalisedLinear
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
 from regard.models.transformer.decoder import TransformerDecoder
@@ -46,9 +45,6 @@ REPLACEMENTS: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
 }
 """Functions that return a faster module for a module of this class, or the module itself."""
 
-STACKS = (RecurrentStack, ResidualStack, FastForwardStack)
-"""Stacks that compute their layers by products."""
-
 
 def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     """Return a copy of a model for inference in this type, faster on a CPU.
@@ -67,6 +63,7 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
         _check_int8(model)
     frozen = copy.deepcopy(model, _hooks(model)).eval().requires_grad_(False)
     _unpack(frozen)
+    accelerate(frozen)  # packed weights are read by accelerated classes only
     _replace(frozen)
     if is_int8 and (varying := _varying_part(frozen)):
         log.warning(
@@ -141,7 +138,7 @@ def _packable_weights(module: nn.Module) -> Iterator[tuple[nn.Module, str]]:
     """Iterate over modules and names of the weights of a module that only products read."""
     if is_exactly(module, Linear):
         yield module, "weight"
-    elif isinstance(module, STACKS) and module.is_exact():
+    elif isinstance(module, ACCELERATED_STACKS) and is_exact(module):
         for layer in module.modules():
             if isinstance(layer, nn.RNNBase):
                 for name, _ in layer.named_parameters():

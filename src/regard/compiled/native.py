@@ -11,13 +11,14 @@ import torch
 from torch import nn
 
 from regard import kernels
-from regard.fast_path import is_cast, is_exactly
+from regard.compiled.exact import is_exactly
+from regard.compiled.snapshot import Snapshot
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory, TrainedDecoder
 from regard.names import AttentionKind
 from regard.numerics.linear import Linear, panels_of
 from regard.numerics.panels import PackedLayer, PackedMatrix, PanelsStructure, check_array
+from regard.runtime.modes import is_cast
 from regard.shapes import Float, Int, Tensor
-from regard.snapshot import Snapshot
 
 
 class ReferencedArrays:

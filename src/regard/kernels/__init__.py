@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from regard.fast_path import needs_formula
 from regard.runtime import instruction_set
+from regard.runtime.modes import needs_formula
 from regard.shapes import Tensor
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@
 #include "attention/dots_problem.hpp"
 #include "models/step.hpp"
 
-/// Rows of logits, one for each target word. training/losses/linear_cross_entropy.py has the same
+/// Rows of logits, one for each target word. compiled/losses/linear_cross_entropy.py has the same
 /// structure.
 struct Entropy {
   Index rows, words, is_bfloat16, threads;

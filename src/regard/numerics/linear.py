@@ -28,7 +28,6 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from regard import kernels
-from regard.fast_path import is_cast, needs_formula
 from regard.names import ShapeClass
 from regard.numerics import product_library
 from regard.numerics.int8_panels import MAX_INNER, IntegerPanels
@@ -36,6 +35,7 @@ from regard.numerics.joined_gradients import JoinedParameters, joined_parameters
 from regard.numerics.panels import PackedMatrix, Panels
 from regard.numerics.product_library import class_of_gradient, class_of_product
 from regard.runtime import instruction_set
+from regard.runtime.modes import is_cast, needs_formula
 from regard.shapes import Float, Int, Tensor
 
 log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from regard.search.backpointers import (
     ImpossibleError,
     SearchStep,
 )
-from regard.search.candidates import Candidates, top_candidates
+from regard.search.candidates import Candidates, TopCandidates, top_candidates
 from regard.search.hypothesis import Hypothesis, Lattice
 from regard.search.limits import Limits, Rules, count_active, rows_to_keep
 from regard.search.penalties import Average, LengthPenalty, SourceCoverage
@@ -91,12 +91,14 @@ def beam(
     settings: BeamSettings,
     *,
     need_weights: bool = False,
+    find: TopCandidates = top_candidates,
 ) -> BeamResult:
     """Return the best hypotheses of each sentence. Sentences leave the batch when they are done.
 
     A coverage penalty makes the decoder return weights; the result contains them only with
     `need_weights`. Among equal candidates the lower hypothesis comes first, then the lower token;
-    among finished hypotheses of equal rank, the one that finished first.
+    among finished hypotheses of equal rank, the one that finished first. `find` returns the
+    candidates of a step.
 
     ImpossibleError if no token is possible or its probability is not a number. ValueError for a
     coverage penalty and a decoder without attention to the source."""
@@ -112,7 +114,7 @@ def beam(
         check_wanted()
         output, state = decoder.step(live.tokens, state, need_weights=with_weights)
         logits = decoder.project(output.features)
-        candidates = top_candidates(
+        candidates = find(
             logits, live.totals, rules.forbidden(position), 2 * settings.size, live.history
         )
         candidates = _live_and_finished(candidates, rules.end, settings.size)

@@ -3,14 +3,11 @@
     log p_v = x_v - log sum_w e^{x_w}        -inf for forbidden tokens
     sum     = total + log p_v                for each hypothesis and token
 
-On a CPU one kernel finds the best candidates of a sentence
-(`regard/kernels/output/candidates.hpp`). `_plain` is the formula, for every device and type, and
-for the restrictions of each hypothesis.
+Accelerated by `compiled/candidates.py`, equal in tests/compiled/test_candidates.py.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +15,6 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from regard import kernels
 from regard.numerics.precision import precise_type
 from regard.search.restrictions import TokenHistory
 from regard.search.topk import stable_topk_of_sums
@@ -85,14 +81,32 @@ def top_candidates(
     Among equal totals the lower hypothesis comes first, then the lower token. NaN comes before all
     numbers. Impossible candidates (-inf) come last and may be repeated. ValueError for shapes,
     types or devices that do not fit, and on a CPU for forbidden tokens outside the vocabulary."""
-    _check(logits, totals, forbidden, count)
+    check_candidates(logits, totals, forbidden, count)
     count = min(count, logits.size(1) * logits.size(2))
-    if history is None and totals.dtype == torch.float32 and kernels.suit(logits):
-        return _native(logits, totals, forbidden, count)
-    return _plain(logits, totals, forbidden, count, history)
+    if forbidden.is_cpu and ((forbidden < 0) | (forbidden >= logits.size(2))).any():
+        raise ValueError(f"forbidden: a token of {forbidden.tolist()} is out of range")
+    values = log_probabilities(logits, forbidden, history)
+    sums, indices = stable_topk_of_sums(totals, values, count)
+    logs = values.flatten(1).gather(1, indices).masked_fill(sums == -torch.inf, -torch.inf)
+    num_tokens = logits.size(2)
+    return Candidates(sums, logs, indices % num_tokens, indices // num_tokens)
 
 
-def _check(logits: Tensor, totals: Tensor, forbidden: Tensor, count: int) -> None:
+TopCandidates = Callable[
+    [
+        Float[Tensor, "batch hypothesis vocabulary"],
+        Float[Tensor, "batch hypothesis"],
+        Int[Tensor, "_"],
+        int,
+        TokenHistory | None,
+    ],
+    Candidates,
+]
+"""Function that computes `top_candidates`."""
+
+
+def check_candidates(logits: Tensor, totals: Tensor, forbidden: Tensor, count: int) -> None:
+    """Check the arguments of `top_candidates`."""
     if logits.dim() != 3 or 0 in logits.shape[1:] or totals.shape != logits.shape[:2]:
         raise ValueError(
             "logits and totals: expected (batch, hypothesis, vocabulary), at least one of the last "
@@ -125,54 +139,3 @@ def log_probabilities(
     if history is not None:
         return history.restrict_(values, forbidden)
     return values.index_fill_(-1, forbidden, -torch.inf) if forbidden.numel() else values
-
-
-def _plain(
-    logits: Tensor,
-    totals: Tensor,
-    forbidden: Tensor,
-    count: int,
-    history: TokenHistory | None = None,
-) -> Candidates:
-    if forbidden.is_cpu and ((forbidden < 0) | (forbidden >= logits.size(2))).any():
-        raise ValueError(f"forbidden: a token of {forbidden.tolist()} is out of range")
-    values = log_probabilities(logits, forbidden, history)
-    sums, indices = stable_topk_of_sums(totals, values, count)
-    logs = values.flatten(1).gather(1, indices).masked_fill(sums == -torch.inf, -torch.inf)
-    num_tokens = logits.size(2)
-    return Candidates(sums, logs, indices % num_tokens, indices // num_tokens)
-
-
-@kernels.structure("Candidates")
-class _Candidates(ctypes.Structure):
-    """`Candidates` of regard/kernels/kernels.hpp."""
-
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("sentences", "hypotheses", "words", "count")),
-        *((name, ctypes.c_int64) for name in ("num_forbidden", "is_bfloat16", "threads")),
-        *((name, ctypes.c_void_p) for name in ("logits", "totals", "forbidden")),
-        *((name, ctypes.c_void_p) for name in ("sums", "logs", "parents", "tokens")),
-        ("bytes", ctypes.c_int64 * 7),
-    ]
-
-
-def _native(logits: Tensor, totals: Tensor, forbidden: Tensor, count: int) -> Candidates:
-    logits, totals, forbidden = map(kernels.dense, (logits, totals, forbidden))
-    batch = len(logits)
-    numbers = logits.new_empty(2, batch, count, dtype=torch.float32)
-    places = logits.new_empty(2, batch, count, dtype=torch.long)
-    sums, logs = numbers.unbind()
-    parents, tokens = places.unbind()
-    addresses, sizes = kernels.places(logits, totals, forbidden, sums, logs, parents, tokens)
-    problem = _Candidates(
-        *logits.shape,
-        count,
-        len(forbidden),
-        logits.dtype == torch.bfloat16,
-        torch.get_num_threads(),
-        *addresses,
-        sizes,
-    )
-    if batch:
-        kernels.call("candidates", problem)
-    return Candidates(sums, logs, tokens, parents)

@@ -10,7 +10,7 @@ import torch
 from regard.models.contracts import Decoder, Memory
 from regard.runtime.wanted import check_wanted
 from regard.search.backpointers import DONE, BackPointers, HypothesisEnd, SearchStep
-from regard.search.candidates import top_candidates
+from regard.search.candidates import TopCandidates, top_candidates
 from regard.search.hypothesis import Hypothesis
 from regard.search.limits import Limits, Rules, count_active, rows_to_keep
 from regard.search.penalties import LengthPenalty, NoPenalty
@@ -33,12 +33,22 @@ def greedy(
     length_penalty: LengthPenalty = NO_PENALTY,
     *,
     need_weights: bool = False,
+    find: TopCandidates = top_candidates,
 ) -> list[Hypothesis]:
     """Return the greedy hypothesis of each sentence: the most probable token at every step, the
     lowest of equally probable ones, until the end token or the maximum.
 
-    The score is the sum of log probabilities divided by the length penalty, as in `beam`.
-    ImpossibleError if no token is possible or its probability is not a number."""
+    The score is the sum of log probabilities divided by the length penalty, as in `beam`. `find`
+    returns the candidate of a step. ImpossibleError if no token is possible or its probability is
+    not a number."""
+
+    def most_probable(
+        logits: Tensor, forbidden: Tensor, history: TokenHistory | None
+    ) -> tuple[Tensor, Tensor]:
+        totals = logits.new_zeros(len(logits), 1, dtype=torch.float)
+        candidates = find(logits, totals, forbidden, 1, history)
+        return candidates.tokens, candidates.log_probabilities
+
     hypotheses = decode(decoder, memories, limits, most_probable, need_weights=need_weights)
     lengths = [len(hypothesis.tokens) for hypothesis in hypotheses]
     divisors = length_penalty(torch.tensor(lengths, dtype=torch.long, device="cpu")).tolist()
@@ -46,18 +56,6 @@ def greedy(
         replace(hypothesis, score=hypothesis.score / divisor)
         for hypothesis, divisor in zip(hypotheses, divisors, strict=True)
     ]
-
-
-def most_probable(
-    logits: Float[Tensor, "batch 1 vocabulary"],
-    forbidden: Int[Tensor, "_"],
-    history: TokenHistory | None,
-) -> tuple[Int[Tensor, "batch 1"], Float[Tensor, "batch 1"]]:
-    """Return the most probable token of each row, the lowest of equally probable ones, and its log
-    probability."""
-    totals = logits.new_zeros(len(logits), 1, dtype=torch.float)
-    candidates = top_candidates(logits, totals, forbidden, 1, history)
-    return candidates.tokens, candidates.log_probabilities
 
 
 @torch.inference_mode()

@@ -12,18 +12,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.compiled.candidates import top_candidates
 from regard.compiled.freeze import freeze
 from regard.compiled.native import NativeModule
+from regard.compiled.snapshot import Snapshot
 from regard.config import SearchConfig
 from regard.config.search import check_steps
 from regard.data.batch import PAD, START, UNKNOWN
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
-from regard.fast_path import is_plain
 from regard.models.ensemble import Ensemble
 from regard.models.seq2seq import Seq2Seq
 from regard.names import SearchPrecision, UnknownRule
 from regard.numerics.linear import warn_of_slow_bfloat16
+from regard.runtime.modes import is_plain
 from regard.search import (
     Average,
     BeamSettings,
@@ -37,7 +39,6 @@ from regard.search import (
 )
 from regard.search import beam as beam_search
 from regard.search import greedy as greedy_search
-from regard.snapshot import Snapshot
 from regard.tasks.display import describe_result
 from regard.tasks.tracing import LazyTrace, Output, Tracer, by_sentence, bytes_of_attention
 from regard.trace import AttentionMap, Trace, of_kind
@@ -187,7 +188,14 @@ class Searcher:
         )
         if search.beam == 1:
             with _possible(limits.restrictions):
-                best = greedy_search(decoder, memories, limits, penalty, need_weights=attention)
+                best = greedy_search(
+                    decoder,
+                    memories,
+                    limits,
+                    penalty,
+                    need_weights=attention,
+                    find=top_candidates,
+                )
             both = zip(best, encoder, strict=True)
             has_end = limits.end is not None
             return [SearchResult([hypothesis], maps, has_end=has_end) for hypothesis, maps in both]
@@ -195,7 +203,9 @@ class Searcher:
             search.beam, num_best, penalty, search.coverage_penalty, search.early_stopping
         )
         with _possible(limits.restrictions):
-            result = beam_search(decoder, memories, limits, settings, need_weights=attention)
+            result = beam_search(
+                decoder, memories, limits, settings, need_weights=attention, find=top_candidates
+            )
         return [
             SearchResult(
                 hypotheses,

@@ -1,3 +1,3 @@
-"""Modules of attention in their accelerated form."""
+"""Modules in both forms: by formulas, and by accelerated classes."""
 
-from tests.attention.conftest import form  # noqa: F401 (a fixture of every test)
+from tests.forms import form  # noqa: F401 (a fixture of every test)

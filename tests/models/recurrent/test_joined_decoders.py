@@ -51,7 +51,7 @@ def test_gradients_equal_those_of_single_steps(name, monkeypatch):
     )
     ours = gradients_of(values, torch.double)
     assert saved
-    for module in ("regard.numerics.linear", "regard.layers.lookup"):
+    for module in ("regard.numerics.linear", "regard.compiled.recurrent.lookup"):
         monkeypatch.setattr(f"{module}.joined_parameters", lambda *_: None)
     saved.clear()
     theirs = gradients_of(values, torch.double)

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from regard.compiled.losses import BLOCKWISE
 from regard.data.batch import pair_batch
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2SeqOutput
+from regard.training.losses.logits import FORMULAS
 from regard.training.losses.loss import (
     CrossEntropy,
     jensen_shannon_divergence,
@@ -45,9 +47,10 @@ def test_cross_entropy_is_the_sum_of_the_loop(seed, words, smoothing):
     torch.manual_seed(seed)
     logits = 5 * torch.randn(words, 7, dtype=torch.float64)
     targets = torch.randint(7, (words,))
-    ours = CrossEntropy(smoothing)(output(logits, targets))
     right = smoothed_cross_entropy(logits.numpy(), targets.numpy(), smoothing)
-    assert float(ours.detach()) == pytest.approx(right, rel=1e-12)
+    for functions in (FORMULAS, BLOCKWISE):
+        ours = CrossEntropy(smoothing, functions=functions)(output(logits, targets))
+        assert float(ours.detach()) == pytest.approx(right, rel=1e-12)
 
 
 def test_a_loss_of_bfloat16_logits_is_float32():

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from regard.building import build_translation
+from regard.compiled.losses import linear_loss as blocks
 from regard.data.batch import ClassificationBatch, Numbers, pair_batch
 from regard.models.contracts import HeadOutput, Measure, Penalty
 from regard.models.ensemble import Ensemble
-from regard.training.losses import linear_loss as blocks
 from regard.training.losses.loss import CrossEntropy
 from regard.training.objectives.distillation import DIVERGENCES, Distillation, Teachers
 from regard.training.objectives.objective import ClassObjective, NextToken

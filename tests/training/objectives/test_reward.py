@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from regard.compiled.losses import linear_log_probabilities as module
+from regard.compiled.losses.linear_log_probabilities import log_probabilities
 from regard.data.batch import pair_batch
 from regard.models.contracts import Penalty
 from regard.models.seq2seq import Seq2SeqOutput
-from regard.training.losses import linear_log_probabilities as module
-from regard.training.losses.linear_log_probabilities import log_probabilities
 from regard.training.objectives.objective import NextToken
 from regard.training.objectives.reward import (
     ExpectedReward,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.cli.inference.bulk import BulkOptions, check_bulk, run_job
-from regard.cli.output import check_different
+from regard.cli.output import check_different, showing_acceleration
 from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs, parse
 from regard.config.search import Mebibytes
@@ -41,7 +41,8 @@ class Options:
     trace: Path | None = None
     """File to write tokens, probabilities and attention to, a JSON object per pair and line."""
     verbose: bool = False
-    """Print the log probability of each token too."""
+    """Print the log probability of each token too, and on the standard error which modules of the
+    model are accelerated."""
     max_memory: Mebibytes | None = None
     """Largest estimated memory in MiB that scoring one pair may take, its attention for --trace
     included (default: search.max_memory of the run, or half of the free memory)."""
@@ -65,5 +66,6 @@ def run(arguments: list[str]) -> int:
         options.max_memory,
         options.device,
     )
-    faults = run_job("score", job, options, inputs)
+    with showing_acceleration(is_shown=options.verbose):
+        faults = run_job("score", job, options, inputs)
     return 1 if faults.num_refused else 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard.cli.inference.bulk import BulkOptions, check_bulk, run_job, source_file
-from regard.cli.output import check_different, warn
+from regard.cli.output import check_different, showing_acceleration, warn
 from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs, check_task
 from regard.cli.parsing.searching import parse
@@ -82,7 +82,8 @@ class Options:
     """Join pieces of translations to words, for a run that was trained on texts already split into
     subwords, such as lam@@ p."""
     verbose: bool = False
-    """Print each step with its attention weights."""
+    """Print each step with its attention weights, and on the standard error which modules of the
+    model are accelerated."""
     follow: bool = False
     """For a program that writes a line and waits for its translation: translate each line by
     itself, report its faults at once, and continue to read a file as it grows."""
@@ -124,7 +125,8 @@ def run(arguments: list[str]) -> int:
         options.verbose,
         options.device,
     )
-    faults = run_job("translate", job, options, [*read, options.search.lexicon])
+    with showing_acceleration(is_shown=options.verbose):
+        faults = run_job("translate", job, options, [*read, options.search.lexicon])
     if options.exceptions is not None:
         verb = "is" if faults.num_exceptions == 1 else "are"
         sources = counted(faults.num_sources, "source")

@@ -17,7 +17,8 @@ from regard.attention.scores import ADDITIVE_SCORES, AdditiveScore, PreparedKeys
 from regard.compiled.attention.dot import native as native_dots
 from regard.compiled.attention.dot.choose import DOT_SCORES, dot_scale, torch_dot
 from regard.compiled.attention.fused_additive import additive_attention
-from regard.fast_path import Accelerated, is_exactly, is_plain, needs_formula
+from regard.compiled.exact import Accelerated, is_exactly
+from regard.runtime.modes import is_plain, needs_formula
 from regard.shapes import Float, Tensor
 
 

@@ -3,61 +3,43 @@ source x size. Scores are at least in float32."""
 
 from __future__ import annotations
 
+from typing import cast
+
 from regard.attention import scores as formula
 from regard.attention.prepared import AdditiveKeys
-from regard.attention.scores import AdditiveScore, prepared_keys
+from regard.attention.scores import prepared_keys
 from regard.compiled.attention.fused_additive import additive_scores, prepare
-from regard.fast_path import Accelerated, needs_formula
+from regard.compiled.exact import Accelerated
+from regard.runtime.modes import needs_formula
 from regard.shapes import Float, Tensor
 
 
-class Additive(Accelerated, formula.Additive):
-    """`regard.attention.Additive`, with the powers of the keys in decoding."""
+class _Score(Accelerated):
+    """An additive score, with the powers of the keys in decoding."""
 
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
-        return prepare(super().prepare(keys))
+        return prepare(self.formula.prepare(keys))
 
     def forward(
         self, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
     ) -> Float[Tensor, "*batch target source"]:
         if needs_formula():
-            return super().forward(queries, prepared)
-        return _scores(self, queries, prepared)
+            return self.formula.forward(queries, prepared)
+        score = cast(formula.AdditiveScore, self)
+        projected, keys = score.project_queries(queries), prepared_keys(score, prepared).projected
+        return additive_scores(projected, keys, score.vector)
 
 
-class Concat(Accelerated, formula.Concat):
-    """`regard.attention.Concat`, with the powers of the keys in decoding."""
-
-    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
-        return prepare(super().prepare(keys))
-
-    def forward(
-        self, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
-    ) -> Float[Tensor, "*batch target source"]:
-        if needs_formula():
-            return super().forward(queries, prepared)
-        return _scores(self, queries, prepared)
+class Additive(_Score, formula.Additive):
+    """`regard.attention.Additive` by the kernels."""
 
 
-class SharedAdditive(Accelerated, formula.SharedAdditive):
-    """`regard.attention.SharedAdditive`, with the powers of the keys in decoding."""
-
-    def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
-        return prepare(super().prepare(keys))
-
-    def forward(
-        self, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
-    ) -> Float[Tensor, "*batch target source"]:
-        if needs_formula():
-            return super().forward(queries, prepared)
-        return _scores(self, queries, prepared)
+class Concat(_Score, formula.Concat):
+    """`regard.attention.Concat` by the kernels."""
 
 
-def _scores(
-    score: AdditiveScore, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
-) -> Float[Tensor, "*batch target source"]:
-    projected, keys = score.project_queries(queries), prepared_keys(score, prepared).projected
-    return additive_scores(projected, keys, score.vector)
+class SharedAdditive(_Score, formula.SharedAdditive):
+    """`regard.attention.SharedAdditive` by the kernels."""
 
 
 TWINS = {

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from regard.compiled.exact import Accelerated
 from regard.compiled.recurrent.unrolling import (
     fused_attention,
     fused_lowest,
     unroll_fused,
     unroll_lowest,
 )
-from regard.fast_path import Accelerated
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import DecoderOutput, Memory
 from regard.models.recurrent import decoders as formula

@@ -30,14 +30,9 @@ from torch.nn import functional as F
 
 from regard.compiled.attention.fused_additive.backends import choose as choose_attention
 from regard.compiled.attention.fused_additive.memory import AdditiveMemory
-from regard.layers.recurrent.cells import (
-    NUM_GATES,
-    NUM_SAVED,
-    CellBackward,
-    CellState,
-    CellStep,
-)
-from regard.layers.recurrent.native_cells import choose as choose_cells
+from regard.compiled.recurrent.cells import NUM_SAVED, CellBackward, CellStep
+from regard.compiled.recurrent.native_cells import choose as choose_cells
+from regard.layers.recurrent.cells import NUM_GATES, CellState
 from regard.names import CellKind
 from regard.numerics.linear import linear, weight_gradient
 from regard.shapes import Bool, Float, Tensor

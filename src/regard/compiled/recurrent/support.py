@@ -10,7 +10,8 @@ from torch import nn
 from regard.attention import Attention, Softmax
 from regard.attention.scores import ADDITIVE_SCORES
 from regard.compiled.attention.dot.choose import DOT_SCORES
-from regard.fast_path import are_unchanged, is_exactly, kind_of
+from regard.compiled.exact import are_unchanged, is_exactly, kind_of
+from regard.compiled.recurrent.stacks import is_exact
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.recurrent.attention import CrossAttention
@@ -75,7 +76,7 @@ def _has_supported_sizes(embedding: nn.Embedding, stack: Any, cross: Any) -> boo
     inputs, and the query is the state of one of them."""
     return (
         embedding.max_norm is None
-        and stack.is_exact()
+        and is_exact(stack)
         and stack.size == stack.hidden_size
         and not stack.beside_size
         and -stack.num_layers <= cross.query.layer < stack.num_layers

@@ -12,8 +12,9 @@ from regard.attention import AdditiveKeys, Attention
 from regard.attention.scores import AdditiveScore
 from regard.compiled.attention.attend import additive_score
 from regard.compiled.attention.fused_additive import additive_scores
+from regard.compiled.exact import are_unchanged, is_kind, kind_of
 from regard.compiled.recurrent.fused_loop import Loop, run
-from regard.fast_path import are_unchanged, is_kind, needs_formula
+from regard.compiled.recurrent.stacks import TWINS, AnyStack, is_exact
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
 from regard.layers.recurrent.layers import step_weights
@@ -32,6 +33,7 @@ from regard.models.recurrent.queries import StateQuery
 from regard.names import AttentionKind, CellKind
 from regard.numerics.linear import Linear, affine, is_packed
 from regard.numerics.precision import precise_type
+from regard.runtime.modes import needs_formula
 from regard.shapes import Float, Int, Tensor
 
 
@@ -62,7 +64,7 @@ def fused_attention(parts: DecoderParts, attention: DecoderAttention) -> FusedAt
     operator splits the lowest layer's weight. The operator replaces every module inside the loop,
     so each must be of exactly the type that it implements, without hooks."""
     stack = parts.stack
-    if type(stack) is not RecurrentStack:
+    if not is_kind(stack, RecurrentStack):
         return None
     return _fused_attention(stack, attention, tuple(stack.layers), query_layer=-1)
 
@@ -85,7 +87,7 @@ def fused_lowest(parts: DecoderParts, attention: DecoderAttention) -> FusedAtten
 
 
 def _fused_attention(
-    stack: RecurrentStack | ResidualStack | FastForwardStack,
+    stack: AnyStack,
     attention: DecoderAttention,
     layers: tuple[nn.Module, ...],
     *,
@@ -102,9 +104,9 @@ def _fused_attention(
     score, scale = additive
     linears = [score.query_module, *([gate] if gate else [])]
     is_implemented = (
-        type(stack) in (RecurrentStack, ResidualStack, FastForwardStack)
-        and stack.is_exact()
-        and type(stack.dropout) in (Dropout, nn.Dropout)
+        kind_of(stack) in TWINS
+        and is_exact(stack)
+        and kind_of(stack.dropout) in (Dropout, nn.Dropout)
         and type(cross.attention.dropout) is nn.Dropout
         and all(type(module) in (Linear, nn.Linear) for module in linears)
         and not any(map(is_packed, stack.parameters()))

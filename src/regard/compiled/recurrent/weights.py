@@ -14,9 +14,9 @@ from regard.attention import Attention
 from regard.compiled.attention.attend import additive_score
 from regard.compiled.attention.dot.choose import dot_scale
 from regard.compiled.native import DecoderStructures, ReferencedArrays, packed_layer
+from regard.compiled.recurrent.native_cells import KINDS
 from regard.compiled.recurrent.support import FEEDINGS, OUTPUTS, feeding_of
 from regard.layers.recurrent.layers import step_weights
-from regard.layers.recurrent.native_cells import KINDS
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.recurrent.attention import CrossAttention
 from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder

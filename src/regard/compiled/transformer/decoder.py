@@ -21,11 +21,11 @@ from regard.attention import FullSpan, Softmax
 from regard.attention.kv_cache import CachedVectors
 from regard.attention.masks import none_if_full
 from regard.attention.multihead import Heads
+from regard.compiled.exact import is_exactly
 from regard.compiled.native import NativeDecoder, attention_block, check_tokens
 from regard.compiled.transformer.state import NativeState
 from regard.compiled.transformer.support import is_supported
 from regard.compiled.transformer.weights import DecoderWeights, Norm
-from regard.fast_path import is_exactly
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Rotary
 from regard.layers.residual import PreNorm

@@ -15,11 +15,11 @@ import torch
 
 from regard import kernels
 from regard.attention.masks import none_if_full
+from regard.compiled.exact import is_exactly
 from regard.compiled.native import NativeModule
 from regard.compiled.transformer.support import is_supported
 from regard.compiled.transformer.weights import EncoderWeights, Norm
 from regard.data.batch import Numbers, Tokens
-from regard.fast_path import is_exactly
 from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Rotary
 from regard.layers.residual import PreNorm

@@ -11,7 +11,7 @@ from torch import nn
 from regard.attention import Attention, FullSpan, Softmax
 from regard.attention.multihead import Heads, MultiHeadAttention, MultiHeadSelfAttention
 from regard.attention.scores import Dot, ScaledDot
-from regard.fast_path import are_unchanged, is_exactly, is_kind, kind_of
+from regard.compiled.exact import are_unchanged, is_exactly, is_kind, kind_of
 from regard.layers.dropout import Dropout
 from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import FeedForward

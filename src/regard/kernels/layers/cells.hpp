@@ -1,5 +1,5 @@
 // One step of a recurrent layer and its gradient, without the matrix products. `Number` is float or
-// BFloat16 (`is_bfloat16`); cells are always float. layers/recurrent/native_cells.py has the same
+// BFloat16 (`is_bfloat16`); cells are always float. compiled/recurrent/native_cells.py has the same
 // structures.
 #pragma once
 

@@ -15,6 +15,8 @@ With the step of the other weights, it changes so fast that attention does not l
 Code of the same group for another task (PaddlePaddle book, semantic role labelling) gives
 these matrices a thousandth of the learning rate. Here s has this effect: the initial weights are
 divided by s, so signals have the same size, and a step of Adam changes the product less.
+
+Accelerated by `compiled/recurrent/stacks.py`, equal in tests/compiled/test_accelerate.py.
 """
 
 from __future__ import annotations
@@ -26,12 +28,10 @@ from torch import nn
 
 from regard.layers.dropout import Dropout
 from regard.layers.masks import check_mask
-from regard.layers.recurrent import layers as single
-from regard.layers.recurrent.cells import NUM_GATES, CellState
+from regard.layers.recurrent.cells import NUM_GATES, CellState, next_state
 from regard.layers.recurrent.checks import check_beside, check_inputs, check_state
 from regard.layers.recurrent.layers import LAYERS, step_weights
 from regard.layers.recurrent.lengths import padded_lengths
-from regard.layers.recurrent.scan import Layer, scan
 from regard.layers.recurrent.stack import (
     LayerOutputs,
     RecurrentOutput,
@@ -54,8 +54,8 @@ class FastForwardStack(nn.Module):
     states below a layer, and not to the fast-forward connection. Initial weights of this
     connection keep the variance of its signals.
 
-    The layers of PyTorch hold the weights. `scan` computes them on every device, so they are never
-    called, and their hooks have no effect."""
+    The layers of PyTorch hold the weights. They are never called, because the connections enter
+    their gates, and their hooks have no effect."""
 
     has_experts = False
 
@@ -214,10 +214,14 @@ class FastForwardStack(nn.Module):
         backwards: bool = False,
     ) -> tuple[Float[Tensor, "batch position hidden"], CellState]:
         _, _, recurrent, shift = step_weights(layer)
-        real = None if mask is None else mask.T
-        direction = Layer(self.kind, recurrent, shift, backwards)
-        output = scan(direction, gates.transpose(0, 1), first, real)
-        return output.states.transpose(0, 1), CellState(output.hidden, output.cell)
+        state, outputs = first, {}
+        positions = range(gates.size(1))
+        for position in reversed(positions) if backwards else positions:
+            recurrent_gates = affine(state.hidden.to(gates.dtype), recurrent, shift)
+            new = next_state(self.kind, gates[:, position], recurrent_gates, state)
+            state = new if mask is None else _where(mask[:, position, None], new, state)
+            outputs[position] = state.hidden
+        return torch.stack([outputs[position] for position in positions], dim=1), state
 
     def _layers(self, column: int) -> list[nn.Module]:
         return list(self.columns[column].children())
@@ -236,14 +240,6 @@ class FastForwardStack(nn.Module):
         check_state(inputs, hidden, cell, self.kind, (self.num_layers, self.hidden_size))
         check_beside(inputs, beside, self.beside_size)
 
-    def is_exact(self) -> bool:
-        """Whether every layer is exactly of the type that this class creates."""
-        return all(
-            single.is_exact(layer, self.kind)
-            for column in self.columns
-            for layer in column.children()
-        )
-
 
 def _gates(
     layer: nn.Module, inputs: Float[Tensor, "batch position input"]
@@ -251,6 +247,15 @@ def _gates(
     """Return the inputs of all gates, W x + b."""
     weight, bias, _, _ = step_weights(layer)
     return affine(inputs, weight, bias)
+
+
+def _where(real: Bool[Tensor, "batch 1"], new: CellState, last: CellState) -> CellState:
+    """Return the new state, or the last one where the position is padding."""
+    if new.cell is None or last.cell is None:
+        return CellState(torch.where(real, new.hidden, last.hidden), None)
+    return CellState(
+        torch.where(real, new.hidden, last.hidden), torch.where(real, new.cell, last.cell)
+    )
 
 
 def _joined(ends: Sequence[CellState]) -> CellState:

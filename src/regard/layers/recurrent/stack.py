@@ -1,24 +1,27 @@
-"""Stacks of recurrent layers of the three classic cells, with one shape of state for all."""
+"""Stacks of recurrent layers of the three classic cells, with one shape of state for all.
+
+Accelerated by `compiled/recurrent/stacks.py`, equal in tests/compiled/test_accelerate.py.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
 
-from regard.fast_path import is_exactly
 from regard.layers.dropout import Dropout
 from regard.layers.masks import check_mask
-from regard.layers.recurrent import layers as single
 from regard.layers.recurrent.cells import CellState
 from regard.layers.recurrent.checks import check_beside, check_inputs, check_state
-from regard.layers.recurrent.layers import LAYERS
+from regard.layers.recurrent.layers import LAYERS, run_from, run_sequences
 from regard.layers.recurrent.lengths import padded_lengths
 from regard.layers.routing import Routing
 from regard.names import CellKind
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True)
@@ -108,12 +111,15 @@ class Stack(Protocol):
         """Compute whole sequences from the zero state. Padding has zero outputs."""
 
 
-class RecurrentStack(nn.Module):
-    """Layers of one kind of cell, with dropout between them.
+RunLayer = Callable[[int, nn.Module, Tensor], tuple[Tensor, CellState]]
+"""Function from the number of a layer, the layer and its inputs to its states and the last one."""
 
-    Each layer is a PyTorch layer of its own, because attention may use the states of any layer. On
-    a CPU with kernels the layers are computed by `scan`, elsewhere by PyTorch, with the same
-    results. A replaced layer and a layer with hooks are called.
+
+class LayerStack(nn.Module):
+    """Layers of one kind of cell above each other. A subclass says in `_run` how they are
+    connected.
+
+    Each layer is a PyTorch layer of its own, because attention may use the states of any layer.
 
     `beside_size` is the size of vectors that are concatenated to the inputs of every layer above
     the lowest, as the context in the decoder of Wu et al. 2016.
@@ -121,31 +127,30 @@ class RecurrentStack(nn.Module):
     The GRU is PyTorch's: its reset gate multiplies the product, r * (U h + c). In Cho et al. 2014
     and in Bahdanau et al. 2015 (appendix A.1.1) it multiplies the last state, U (r * h)."""
 
-    has_experts = False
+    layers: nn.ModuleList
+    dropout: Dropout
+    has_steps = True
+    """Whether the stack computes single steps: layers of two directions need whole sequences."""
 
     def __init__(
         self,
         kind: CellKind,
         input_size: int,
         hidden_size: int,
-        num_layers: int = 1,
-        *,
-        beside_size: int = 0,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
+        num_layers: int,
+        beside_size: int,
     ) -> None:
         super().__init__()
         self.kind = kind
         self.input_size = input_size
+        self.hidden_size = hidden_size
         self.num_layers = num_layers
         self.beside_size = beside_size
-        self.hidden_size = hidden_size
-        self.size = hidden_size * (2 if bidirectional else 1)
-        self.dropout = Dropout(dropout)
-        self.layers = nn.ModuleList(
-            LAYERS[kind](size, hidden_size, batch_first=True, bidirectional=bidirectional)
-            for size in [input_size] + [self.size + beside_size] * (num_layers - 1)
-        )
+
+    @property
+    def has_experts(self) -> bool:
+        """Whether experts compute each position between two layers."""
+        return False
 
     def forward(
         self,
@@ -157,18 +162,13 @@ class RecurrentStack(nn.Module):
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
-        del mask  # only experts skip padding
         self._check(inputs, 3, hidden, cell, beside)
-        run = single.scan_from if self._scans(inputs) else single.torch_from
-        layers: list[Tensor] = []
-        ends = []
-        for number, layer in enumerate(self.layers):
-            below = concatenated(self.dropout(layers[-1]), beside) if layers else inputs
-            first = CellState.of_layer(hidden, cell, number)
-            states, end = run(layer, below, first)
-            layers.append(states)
-            ends.append(end)
-        return stack_output(layers, ends)
+        first = partial(CellState.of_layer, hidden, cell)
+
+        def run_layer(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
+            return self._from_state(layer, below, first(number))
+
+        return self._run(inputs, beside, run_layer, mask)
 
     def above(
         self,
@@ -180,14 +180,15 @@ class RecurrentStack(nn.Module):
         mask: Bool[Tensor, "batch position"] | None = None,
     ) -> LayerOutputs:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
-        del inputs, mask  # only fast-forward connections read inputs; only experts skip padding
-        run = single.scan_from if self._scans(lowest) else single.torch_from
-        outputs = [lowest]
-        for number, layer in enumerate(self.layers[1:], start=1):
-            first = CellState.of_layer(hidden, cell, number)
-            below = concatenated(self.dropout(outputs[-1]), beside)
-            outputs.append(run(layer, below, first)[0])
-        return LayerOutputs(tuple(outputs))
+        del inputs  # only fast-forward connections read them
+        first = partial(CellState.of_layer, hidden, cell)
+
+        def run_above(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
+            if not number:
+                return below, first(number)
+            return self._from_state(layer, below, first(number))
+
+        return self._run(lowest, beside, run_above, mask).layers
 
     def step(
         self,
@@ -198,19 +199,10 @@ class RecurrentStack(nn.Module):
         mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         """Compute one step from a state: `forward` for a single position."""
-        del mask
         self._check(inputs, 2, hidden, cell, beside)
-        if not is_exactly(self, RecurrentStack) or not self.is_exact():
-            position = () if beside is None else (beside[:, None],)
-            return self(inputs[:, None], hidden, cell, *position)
-        step = single.scan_step if self._has_kernel(inputs) else single.torch_step
-        below, ends = inputs, []
-        for number, layer in enumerate(self.layers):
-            below = concatenated(self.dropout(below), beside) if number else below
-            last = CellState.of_layer(hidden, cell, number)
-            ends.append(step(layer, below, last))
-            below = ends[-1].hidden
-        return stack_output([end.hidden[:, None] for end in ends], ends)
+        others = {"beside": beside, "mask": mask}
+        positions = {name: x[:, None] for name, x in others.items() if x is not None}
+        return self(inputs[:, None], hidden, cell, **positions)
 
     def encode(
         self,
@@ -223,21 +215,41 @@ class RecurrentStack(nn.Module):
         `lengths` are those of the mask. Given them, Python does not wait for a GPU to read the
         mask. On a CPU they are checked.
 
-        Both directions skip padding, which has zero states. ValueError if padding comes before a
+        All directions skip padding, which has zero outputs. ValueError if padding comes before a
         real position, a sequence has no real position, or shapes, lengths or devices do not
         fit."""
         check_inputs(inputs, 3, self.input_size, self.layers[0])
         check_mask(inputs, mask)
         padded = padded_lengths(mask, lengths)
-        run = single.scan_sequences if self._scans(inputs) else single.torch_sequences
-        layers: list[Tensor] = []
-        ends = []
-        for layer in self.layers:
-            below = self.dropout(layers[-1]) if layers else inputs
-            states, end = run(layer, below, mask, padded)
-            layers.append(states)
-            ends.append(end)
-        return stack_output(layers, ends)
+
+        def run_layer(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
+            del number
+            return self._sequences(layer, below, mask, padded)
+
+        return self._run(inputs, None, run_layer, None if padded is None else mask)
+
+    def _run(
+        self,
+        inputs: Float[Tensor, "batch position input"],
+        beside: Float[Tensor, "batch position beside"] | None,
+        run_layer: RunLayer,
+        mask: Bool[Tensor, "batch position"] | None,
+    ) -> RecurrentOutput:
+        raise NotImplementedError
+
+    def _from_state(
+        self, layer: nn.Module, inputs: Float[Tensor, "batch position input"], first: CellState
+    ) -> tuple[Float[Tensor, "batch position hidden"], CellState]:
+        return run_from(layer, inputs, first)
+
+    def _sequences(
+        self,
+        layer: nn.Module,
+        inputs: Float[Tensor, "batch position input"],
+        mask: Bool[Tensor, "batch position"],
+        lengths: Int[Tensor, "batch"] | None,
+    ) -> tuple[Float[Tensor, "batch position hidden"], CellState]:
+        return run_sequences(layer, inputs, mask, lengths)
 
     def _check(
         self,
@@ -247,22 +259,51 @@ class RecurrentStack(nn.Module):
         cell: Tensor | None,
         beside: Tensor | None,
     ) -> None:
+        if not self.has_steps:
+            raise ValueError("a stack with two directions has no steps: use `encode`")
         check_inputs(inputs, num_axes, self.input_size, self.layers[0])
         check_state(inputs, hidden, cell, self.kind, (self.num_layers, self.hidden_size))
         check_beside(inputs, beside, self.beside_size)
 
-    def _scans(self, inputs: Tensor) -> bool:
-        """Whether `scan` computes the layers: if all layers are exactly PyTorch's, and the kernels
-        run or the weights are packed, which PyTorch's layers do not support."""
-        return self.is_exact() and self._has_kernel(inputs)
 
-    def _has_kernel(self, inputs: Tensor) -> bool:
-        return single.has_kernel(self.layers[0], inputs)
+class RecurrentStack(LayerStack):
+    """Layers that read the states of the layer below, with dropout between them."""
 
-    def is_exact(self) -> bool:
-        """Whether every layer is exactly of the type that this class creates, without hooks, so
-        that `scan` may replace it."""
-        return all(single.is_exact(layer, self.kind) for layer in self.layers)
+    def __init__(
+        self,
+        kind: CellKind,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        *,
+        beside_size: int = 0,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+    ) -> None:
+        super().__init__(kind, input_size, hidden_size, num_layers, beside_size)
+        self.size = hidden_size * (2 if bidirectional else 1)
+        self.dropout = Dropout(dropout)
+        self.layers = nn.ModuleList(
+            LAYERS[kind](size, hidden_size, batch_first=True, bidirectional=bidirectional)
+            for size in [input_size] + [self.size + beside_size] * (num_layers - 1)
+        )
+
+    def _run(
+        self,
+        inputs: Float[Tensor, "batch position input"],
+        beside: Float[Tensor, "batch position beside"] | None,
+        run_layer: RunLayer,
+        mask: Bool[Tensor, "batch position"] | None,
+    ) -> RecurrentOutput:
+        del mask  # only experts skip padding
+        outputs: list[Tensor] = []
+        ends = []
+        for number, layer in enumerate(self.layers):
+            entering = concatenated(self.dropout(outputs[-1]), beside) if number else inputs
+            states, end = run_layer(number, layer, entering)
+            outputs.append(states)
+            ends.append(end)
+        return stack_output(outputs, ends)
 
 
 def concatenated(

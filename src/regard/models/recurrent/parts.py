@@ -1,5 +1,7 @@
-"""Parts and state of the recurrent decoders. The wiring, in `decoders.py`, is each decoder's
-own."""
+"""Parts and state of the recurrent decoders. The wiring, in `decoders.py`, is each decoder's own.
+
+Accelerated by `compiled/recurrent/parts.py`, equal in tests/compiled/test_accelerate.py.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,6 @@ import torch
 from torch import nn
 
 from regard.layers.dropout import Dropout
-from regard.layers.lookup import lookup
 from regard.layers.recurrent.stack import LayerOutputs, Stack
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
 from regard.models.experts import blocks_of_gates, inputs_with_target
@@ -81,7 +82,7 @@ class DecoderParts(nn.Module):
     def embed(self, tokens: Int[Tensor, "batch target"]) -> Float[Tensor, "batch target embedding"]:
         """Return embeddings, with dropout in training. In a step the target axis counts
         hypotheses."""
-        return self.dropout(lookup(self.embedding, tokens))
+        return self.dropout(self.embedding(tokens))
 
     def start(
         self, memories: tuple[Memory, ...], attention: DecoderAttentionState | None, fed: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from regard.compiled.losses import BLOCKWISE
 from regard.config import TrainingConfig
 from regard.data.text.tokenizer import Tokenizer
 from regard.metrics.text import gleu_words, sentence_gleu
@@ -30,7 +31,7 @@ def objective_of(
     """Return the training objective of a model that generates texts. Objectives of rewards need a
     sampler (`sampler_of`), distillation needs teachers (`tasks.teachers`)."""
     likelihood = NextToken(
-        CrossEntropy(config.label_smoothing, config.loss),
+        CrossEntropy(config.label_smoothing, config.loss, BLOCKWISE),
         TeacherForcing(
             config.teacher_forcing, config.teacher_forcing_end, config.teacher_forcing_unit
         ),

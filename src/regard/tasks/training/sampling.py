@@ -10,6 +10,7 @@ from typing import cast
 import torch
 from torch import nn
 
+from regard.compiled.candidates import top_candidates
 from regard.data.batch import END, PAD, START, UNKNOWN, PairBatch, Tokens, with_targets
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import UserError
@@ -106,7 +107,8 @@ class Sampler:
     ) -> Float[Tensor, "batch"]:
         """Return the reward of the greedy output for each sentence."""
         rows = torch.arange(len(references), device=batch.mask.device)
-        outputs = greedy(model.decoder, memories, self._limits(batch, rows))
+        limits = self._limits(batch, rows)
+        outputs = greedy(model.decoder, memories, limits, find=top_candidates)
         rewards = [
             self._rewarded(output.tokens, texts)
             for output, texts in zip(outputs, references, strict=True)

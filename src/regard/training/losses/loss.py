@@ -7,18 +7,14 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from regard.data.batch import PairBatch
 from regard.errors import UserError
-from regard.fast_path import is_exactly
 from regard.models.seq2seq import Seq2SeqOutput
 from regard.names import LossUnit
-from regard.numerics.linear import Linear
-from regard.numerics.precision import at_least_float32
 from regard.shapes import Float, Int, Tensor
-from regard.training.losses.linear_cross_entropy import linear_cross_entropy
+from regard.training.losses.logits import FORMULAS, LogitFunctions
 from regard.training.losses.pointer_loss import pointer_loss
 
 
@@ -34,6 +30,8 @@ class CrossEntropy:
     label_smoothing: float = 0.0
     per: LossUnit = "word"
     """Unit that the loss is averaged over. The loss of a sentence is the sum over its words."""
+    functions: LogitFunctions = FORMULAS
+    """Functions of logits, by their formulas or accelerated."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.label_smoothing < 1:
@@ -46,22 +44,9 @@ class CrossEntropy:
             return pointer_loss(
                 projection(output.features), output.copying, output.targets, self.label_smoothing
             )
-        if not is_exactly(projection, Linear, nn.Linear):
-            return self._of_logits(projection(output.features), output.targets)
-        return linear_cross_entropy(
-            output.features,
-            projection.weight,
-            projection.bias,
-            output.targets,
-            self.label_smoothing,
+        return self.functions.cross_entropy(
+            output.features, projection, output.targets, self.label_smoothing
         )
-
-    def _of_logits(
-        self, logits: Float[Tensor, "word vocabulary"], targets: Int[Tensor, "word"]
-    ) -> Float[Tensor, ""]:
-        precise = at_least_float32(logits)
-        smoothing = self.label_smoothing
-        return F.cross_entropy(precise, targets, label_smoothing=smoothing, reduction="sum")
 
     def count(self, batch: PairBatch) -> int:
         """Return the divisor of a batch's sum: its number of words or of sentences."""

@@ -26,7 +26,6 @@ from regard.models.seq2seq import Seq2Seq, Seq2SeqOutput
 from regard.names import DivergenceName
 from regard.numerics.precision import at_least_float32, log_of_mean
 from regard.shapes import Float, Int, Tensor
-from regard.training.losses.linear_loss import loss_of_logits
 from regard.training.losses.loss import jensen_shannon_divergence, kl_divergence, smoothed_entropy
 from regard.training.objectives.objective import ClassObjective, Loss, NextToken, check_true_inputs
 from regard.training.schedule import Progress
@@ -139,14 +138,17 @@ class Distillation:
                 "distillation needs one distribution over the vocabulary, got copied words"
             )
         log_probabilities = self.teachers.of_words(batch)
-        smoothing = cast(NextToken, self.objective).loss.label_smoothing
+        cross_entropy = cast(NextToken, self.objective).loss
+        smoothing = cross_entropy.label_smoothing
 
         def loss(
             logits: Float[Tensor, "pass word vocabulary"], part: slice
         ) -> Float[Tensor, "term"]:
             return self._terms(logits[0], output.targets[part], log_probabilities(part), smoothing)
 
-        return loss_of_logits(output.features[None], output.projection, loss)
+        return cross_entropy.functions.loss_of_logits(
+            output.features[None], output.projection, loss
+        )
 
     def _terms(
         self,

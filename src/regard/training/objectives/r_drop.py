@@ -20,8 +20,7 @@ from regard.models.contracts import HeadOutput, Measure, Penalty
 from regard.models.seq2seq import Seq2SeqOutput
 from regard.numerics.precision import at_least_float32
 from regard.shapes import Float, Int, Tensor
-from regard.training.losses.linear_loss import loss_of_logits
-from regard.training.losses.loss import smoothed_entropy
+from regard.training.losses.loss import CrossEntropy, smoothed_entropy
 from regard.training.objectives.objective import ClassObjective, Loss, NextToken, check_true_inputs
 from regard.training.schedule import Progress
 
@@ -65,10 +64,10 @@ class RDrop:
             terms = two_pass_terms(logits, targets, smoothing, self.weight, weights)
             return self._loss(terms.sum(), terms, labels)
         words = model(batch), model(batch)
-        return self._loss(*self._of_words(words, self.objective.loss.label_smoothing), words)
+        return self._loss(*self._of_words(words, self.objective.loss), words)
 
     def _of_words(
-        self, passes: tuple[Seq2SeqOutput, Seq2SeqOutput], smoothing: float
+        self, passes: tuple[Seq2SeqOutput, Seq2SeqOutput], cross_entropy: CrossEntropy
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "term"]]:
         first, second = passes
         if first.copying is not None:
@@ -77,9 +76,10 @@ class RDrop:
         def loss(
             logits: Float[Tensor, "pass word vocabulary"], part: slice
         ) -> Float[Tensor, "term"]:
+            smoothing = cross_entropy.label_smoothing
             return two_pass_terms(logits, first.targets[part], smoothing, self.weight)
 
-        return loss_of_logits(
+        return cross_entropy.functions.loss_of_logits(
             torch.stack([first.features, second.features]), first.projection, loss
         )
 

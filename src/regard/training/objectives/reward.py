@@ -27,8 +27,7 @@ from torch import nn
 from regard.data.batch import PairBatch
 from regard.models.contracts import Measure
 from regard.models.seq2seq import Seq2SeqOutput
-from regard.shapes import Float, Int, Tensor
-from regard.training.losses.linear_log_probabilities import sequence_log_probabilities
+from regard.shapes import Bool, Float, Int, Tensor
 from regard.training.objectives.objective import Loss, NextToken
 from regard.training.schedule import Progress
 
@@ -127,6 +126,20 @@ class RewardObjective:
     likelihood: NextToken = field(default_factory=NextToken)
     likelihood_weight: float = 0.0
 
+    def _log_probabilities(
+        self, output: Seq2SeqOutput, mask: Bool[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch"]:
+        """Return the log probability of each target sequence, with gradients. The mask is that of
+        the batch. ValueError for a model that copies."""
+        if output.copying is not None:
+            raise ValueError(
+                "sequences need one distribution over the vocabulary, got copied words"
+            )
+        words = self.likelihood.loss.functions.log_probabilities(
+            output.features, output.projection, output.targets
+        )
+        return words.new_zeros(len(mask)).index_add(0, mask.nonzero()[:, 0], words)
+
     def count(self, batch: PairBatch) -> int:
         """Return the number of sentences."""
         return batch.mask.size(0)
@@ -142,7 +155,7 @@ class RewardObjective:
         samples."""
         samples = self.sample(model, batch, generator)
         output: Seq2SeqOutput = model(samples.batch)
-        logs = sequence_log_probabilities(output, samples.batch.mask)
+        logs = self._log_probabilities(output, samples.batch.mask)
         share = self.count(batch) / len(samples.rewards)
         penalties = tuple(
             penalty if penalty.is_mean else replace(penalty, value=share * penalty.value)

@@ -14,7 +14,8 @@ from regard.attention.hidden import is_finite, without_hidden
 from regard.attention.masks import Causal, mask_tensor, none_if_full
 from regard.attention.normalisers import Normaliser, Softmax
 from regard.attention.scores import Dot, General, ScaledDot, Score, check_pairs
-from regard.fast_path import is_exactly, is_free_to_read
+from regard.compiled.exact import is_exactly
+from regard.runtime.modes import is_free_to_read
 from regard.shapes import Bool, Float, Tensor
 
 DOT_SCORES = (Dot, ScaledDot, General)

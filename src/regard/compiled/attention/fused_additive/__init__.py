@@ -22,8 +22,8 @@ from regard.compiled.attention.fused_additive.operator import (
     score_operator,
     without_autocast,
 )
-from regard.fast_path import is_cast, needs_formula
 from regard.numerics.precision import precise_type
+from regard.runtime.modes import is_cast, needs_formula
 from regard.shapes import Bool, Float, Tensor
 
 __all__ = ["AdditiveKeys", "additive_attention", "additive_scores", "prepare"]

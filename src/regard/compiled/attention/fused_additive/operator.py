@@ -15,8 +15,8 @@ import torch
 
 from regard.compiled.attention.fused_additive.backends import choose
 from regard.compiled.attention.fused_additive.memory import AdditiveMemory
-from regard.fast_path import is_cast
 from regard.numerics.precision import precise_type
+from regard.runtime.modes import is_cast
 from regard.shapes import Tensor
 
 ATTEND_SCHEMA = (

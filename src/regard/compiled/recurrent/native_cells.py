@@ -10,8 +10,8 @@ from types import ModuleType
 import torch
 
 from regard import kernels
-from regard.layers.recurrent import cells
-from regard.layers.recurrent.cells import CellBackward, CellStep
+from regard.compiled.recurrent import cells
+from regard.compiled.recurrent.cells import CellBackward, CellStep
 from regard.names import CellKind
 from regard.shapes import Tensor
 

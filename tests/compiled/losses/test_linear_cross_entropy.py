@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.training.losses import linear_cross_entropy as module
-from regard.training.losses.linear_cross_entropy import linear_cross_entropy
+from regard.compiled.losses import linear_cross_entropy as module
+from regard.compiled.losses.linear_cross_entropy import linear_cross_entropy
 from tests.oracles.loss import smoothed_cross_entropy
 
 WORDS, SIZE, FEATURES = 13, 37, 7  # more words of the vocabulary than lanes, not a multiple of them

@@ -9,7 +9,6 @@ and bias before the next words, so a small block of memory serves for all words.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,19 +16,22 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from regard.fast_path import is_exactly
-from regard.numerics.linear import Linear, linear, round_rows_up, weight_gradient, working_type
+from regard.compiled.losses.linear_cross_entropy import (
+    WORDS,
+    is_linear,
+    type_of_sums,
+    words_at_a_time,
+)
+from regard.numerics.linear import linear, round_rows_up, weight_gradient, working_type
 from regard.numerics.precision import precise_type
+from regard.runtime.modes import needs_formula
 from regard.shapes import Float, Tensor
-from regard.training.losses.linear_cross_entropy import WORDS, type_of_sums, words_at_a_time
+from regard.training.losses import logits as formula
+from regard.training.losses.logits import LogitLoss
 
 LOGITS_AT_A_TIME = 1 << 20
 """Largest number of logits that are computed together on a CPU. The block stays in the cache, while
 autograd reads it several times."""
-
-LogitLoss = Callable[[Float[Tensor, "pass word vocabulary"], slice], Float[Tensor, "term"]]
-"""Function from the logits of some words, in every pass, and the places of these words to the terms
-of a loss, summed over these words."""
 
 
 def linear_loss(
@@ -52,14 +54,13 @@ def linear_loss(
 
 
 def loss_of_logits(
-    features: Float[Tensor, "pass word feature"], projection: nn.Linear, loss: LogitLoss
+    features: Float[Tensor, "pass word feature"], projection: nn.Module, loss: LogitLoss
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "term"]]:
-    """Return the result of `linear_loss` for any layer that computes logits. Layers that are not
-    plain linear ones compute all logits at once."""
-    if is_exactly(projection, Linear, nn.Linear):
-        return linear_loss(features, projection.weight, projection.bias, loss)
-    terms = loss(projection(features), slice(0, features.size(1)))
-    return terms.sum(), terms
+    """Return the result of `linear_loss`, or that of the formula for layers that are not plain
+    linear ones."""
+    if needs_formula() or not is_linear(projection):
+        return formula.loss_of_logits(features, projection, loss)
+    return linear_loss(features, projection.weight, projection.bias, loss)
 
 
 class _LinearLoss(torch.autograd.Function):

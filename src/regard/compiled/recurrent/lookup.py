@@ -8,8 +8,9 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from regard.fast_path import is_exactly, needs_formula
+from regard.compiled.exact import is_exactly
 from regard.numerics.joined_gradients import JoinedParameters, joined_parameters
+from regard.runtime.modes import needs_formula
 from regard.shapes import Float, Int, Tensor
 
 

@@ -12,16 +12,20 @@ serves for all words.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
+from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard import kernels
-from regard.numerics.linear import linear, round_rows_up, weight_gradient, working_type
+from regard.compiled.exact import is_exactly
+from regard.numerics.linear import Linear, linear, round_rows_up, weight_gradient, working_type
 from regard.numerics.precision import at_least_float32, precise_type
+from regard.runtime.modes import needs_formula
 from regard.shapes import Float, Int, Tensor
+from regard.training.losses import logits as formula
 
 LOGITS_AT_A_TIME = 1 << 23
 """Largest number of logits that are computed together."""
@@ -60,6 +64,24 @@ def linear_cross_entropy(
         features.to(dtype), weight, bias, targets.contiguous(), smoothing, learns
     )
     return loss
+
+
+def cross_entropy(
+    features: Float[Tensor, "word feature"],
+    projection: nn.Module,
+    targets: Int[Tensor, "word"],
+    smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """Return `linear_cross_entropy`, or the result of the formula for layers that are not plain
+    linear ones."""
+    if needs_formula() or not is_linear(projection):
+        return formula.cross_entropy(features, projection, targets, smoothing)
+    return linear_cross_entropy(features, projection.weight, projection.bias, targets, smoothing)
+
+
+def is_linear(projection: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether a projection is a plain linear layer without hooks."""
+    return is_exactly(projection, Linear, nn.Linear)
 
 
 def _check(features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> None:

@@ -13,35 +13,22 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from regard.fast_path import is_exactly
-from regard.models.seq2seq import Seq2SeqOutput
-from regard.numerics.linear import Linear, linear, weight_gradient, working_type
+from regard.compiled.losses.linear_cross_entropy import LOGITS_AT_A_TIME, is_linear, words_at_a_time
+from regard.numerics.linear import linear, weight_gradient, working_type
 from regard.numerics.precision import at_least_float32
-from regard.shapes import Bool, Float, Int, Tensor
-from regard.training.losses.linear_cross_entropy import LOGITS_AT_A_TIME, words_at_a_time
-
-
-def sequence_log_probabilities(
-    output: Seq2SeqOutput, mask: Bool[Tensor, "batch target"]
-) -> Float[Tensor, "batch"]:
-    """Return the log probability of each target sequence, with gradients. The mask is that of the
-    batch. ValueError for a model that copies."""
-    if output.copying is not None:
-        raise ValueError("sequences need one distribution over the vocabulary, got copied words")
-    words = log_probabilities(output.features, output.projection, output.targets)
-    sentences = mask.nonzero()[:, 0]
-    return words.new_zeros(len(mask)).index_add(0, sentences, words)
+from regard.runtime.modes import needs_formula
+from regard.shapes import Float, Int, Tensor
+from regard.training.losses import logits as formula
 
 
 def log_probabilities(
     features: Float[Tensor, "word feature"],
-    projection: nn.Linear,
+    projection: nn.Module,
     targets: Int[Tensor, "word"],
 ) -> Float[Tensor, "word"]:
     """Return the log probability of each target, in float32 or float64, with gradients."""
-    if not is_exactly(projection, Linear, nn.Linear):
-        logs = at_least_float32(projection(features)).log_softmax(dim=1)
-        return logs.gather(1, targets[:, None])[:, 0]
+    if needs_formula() or not is_linear(projection):
+        return formula.log_probabilities(features, projection, targets)
     dtype = working_type(features)
     values: Tensor = _LogProbabilities.apply(
         features.to(dtype), projection.weight, projection.bias, targets

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from regard.compiled.recurrent.layers import STEPS
+from regard.compiled.recurrent.step import step
 from regard.layers.recurrent.cells import NUM_GATES, CellState
-from regard.layers.recurrent.layers import STEPS
-from regard.layers.recurrent.step import step
 
 BATCH, INPUT, HIDDEN = 3, 5, 19
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.training.losses import linear_loss as module
-from regard.training.losses.linear_cross_entropy import linear_cross_entropy
-from regard.training.losses.linear_loss import linear_loss
+from regard.compiled.losses import linear_loss as module
+from regard.compiled.losses.linear_cross_entropy import linear_cross_entropy
+from regard.compiled.losses.linear_loss import linear_loss
 
 PASSES, WORDS, SIZE, VOCABULARY = 2, 131, 7, 11
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.layers.lookup import lookup
+from regard.compiled.recurrent.lookup import lookup
 from regard.numerics.joined_gradients import joined_gradients
 
 TOKENS = torch.tensor([[1, 0, 2], [2, 2, 5]])

@@ -4,8 +4,9 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies
 
+from regard.compiled.candidates import top_candidates
 from regard.search import candidates
-from regard.search.candidates import log_probabilities, top_candidates
+from regard.search.candidates import log_probabilities
 
 
 def all_sums(logits, totals, forbidden):
@@ -32,7 +33,7 @@ def test_candidates_have_the_highest_sums(dtype, seed, hypotheses, words, count,
     totals[0, 0] = -torch.inf
     forbidden = torch.randint(0, words, (num_forbidden,), generator=generator)
     sums = all_sums(logits, totals, forbidden)
-    for search in (top_candidates, candidates._plain):
+    for search in (top_candidates, candidates.top_candidates):
         result = search(logits, totals, forbidden, min(count, hypotheses * words))
         values, _ = sums.sort(dim=1, descending=True)
         expected = values[:, : result.totals.size(1)]
@@ -77,7 +78,7 @@ def test_equal_candidates_are_ordered_by_hypothesis_then_token(seed, words, coun
 def test_nan_comes_first(bad):
     logits = torch.randn(2, 3, 67)
     logits[1, 2, 41] = bad
-    for search in (top_candidates, candidates._plain):
+    for search in (top_candidates, candidates.top_candidates):
         result = search(logits, torch.zeros(2, 3), torch.tensor([0]), 4)
         assert result.totals[0].isfinite().all()
         assert result.totals[1].isnan().all()
@@ -108,7 +109,7 @@ def test_inputs_may_have_any_memory_layout():
     logits, totals = torch.randn(7, 3, 2).mT, torch.randn(2, 7).T
     forbidden = torch.tensor([1])
     result, expected = (
-        search(logits, totals, forbidden, 2) for search in (top_candidates, candidates._plain)
+        find(logits, totals, forbidden, 2) for find in (top_candidates, candidates.top_candidates)
     )
     assert torch.equal(result.tokens, expected.tokens)
     assert torch.equal(result.parents, expected.parents)

@@ -17,15 +17,9 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from regard.layers.recurrent.cells import (
-    NUM_GATES,
-    NUM_SAVED,
-    CellBackward,
-    CellState,
-    CellStep,
-    gradient_of_state,
-)
-from regard.layers.recurrent.native_cells import choose
+from regard.compiled.recurrent.cells import NUM_SAVED, CellBackward, CellStep, gradient_of_state
+from regard.compiled.recurrent.native_cells import choose
+from regard.layers.recurrent.cells import NUM_GATES, CellState
 from regard.names import CellKind
 from regard.numerics.linear import is_packed, linear, readable, weight_gradient
 from regard.numerics.precision import precise_type

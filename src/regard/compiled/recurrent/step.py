@@ -8,15 +8,9 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from regard import kernels
-from regard.layers.recurrent.cells import (
-    NUM_GATES,
-    NUM_SAVED,
-    CellBackward,
-    CellState,
-    CellStep,
-    gradient_of_state,
-)
-from regard.layers.recurrent.native_cells import choose
+from regard.compiled.recurrent.cells import NUM_SAVED, CellBackward, CellStep, gradient_of_state
+from regard.compiled.recurrent.native_cells import choose
+from regard.layers.recurrent.cells import NUM_GATES, CellState
 from regard.names import CellKind
 from regard.numerics.precision import precise_type
 from regard.shapes import Float, Tensor

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard import kernels
-from regard.layers.dropout import Dropout
+from regard.compiled.dropout import Dropout
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="the kernels are not compiled")
 

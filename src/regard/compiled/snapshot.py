@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from regard.fast_path import HOOKS, are_unchanged, is_defined_by
+from regard.compiled.exact import HOOKS, are_unchanged, is_defined_by
 from regard.shapes import Tensor
 
 

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from regard.layers.recurrent import cells, native_cells
-from regard.layers.recurrent.cells import NUM_GATES, NUM_SAVED, CellBackward, CellState, CellStep
-from regard.layers.recurrent.layers import STEPS
+from regard.compiled.recurrent import cells, native_cells
+from regard.compiled.recurrent.cells import NUM_SAVED, CellBackward, CellStep
+from regard.compiled.recurrent.layers import STEPS
+from regard.layers.recurrent.cells import NUM_GATES, CellState
 
 BATCH, INPUT, HIDDEN = 3, 5, 37  # more than a vector's lanes, and not a multiple of them
 WEIGHTED = [(kind, masked) for kind in NUM_GATES for masked in (False, True)]
