@@ -32,12 +32,15 @@ def attend(score):
     return attention(queries, attention.prepare(keys), keys).context
 
 
+def encode(stack):
+    accelerate(stack)
+    return stack.encode(torch.randn(2, 3, 5), torch.ones(2, 3, dtype=torch.bool))
+
+
 USES = {
     "dots": lambda: attend(Dot()),
     "additive": lambda: attend(Additive(5, 5, 11)),
-    "cells": lambda: RecurrentStack("gru", 5, 7, 1).encode(
-        torch.randn(2, 3, 5), torch.ones(2, 3, dtype=torch.bool)
-    ),
+    "cells": lambda: encode(RecurrentStack("gru", 5, 7, 1)),
     "dropout": lambda: Dropout(0.3)(torch.randn(2, 3)),
     "loss": lambda: linear_cross_entropy(
         torch.randn(2, 3), torch.randn(5, 3), None, torch.tensor([1, 4])

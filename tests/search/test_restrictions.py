@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard import kernels
+from regard.compiled.candidates import top_candidates
 from regard.search import (
     Average,
     BeamSettings,
@@ -221,8 +222,9 @@ def test_the_kernel_chooses_after_the_prefixes(monkeypatch):
     suit = kernels.suit
     monkeypatch.setattr(kernels, "suit", lambda *tensors: calls.append(1) or suit(*tensors))
     limits = limited(Restrictions(prefixes=((4, 5, 4),)), maximum=8, end=None)
-    greedy(TableDecoder([0.0, 0, 0, 1, 2, 3]), memories([1]), limits)
+    decoder = TableDecoder([0.0, 0, 0, 1, 2, 3])
+    greedy(decoder, memories([1]), limits, find=top_candidates)
     assert len(calls) == 5
     calls.clear()
-    greedy(TableDecoder([0.0, 0, 0, 1, 2, 3]), memories([1]), limited(Restrictions()))
+    greedy(decoder, memories([1]), limited(Restrictions()), find=top_candidates)
     assert len(calls) == 4

@@ -10,7 +10,7 @@ from typing import cast
 
 from torch import nn
 
-from regard.compiled.exact import Accelerated
+from regard.compiled.exact import Accelerated, is_exactly
 from regard.compiled.recurrent import layers as single
 from regard.compiled.recurrent.scan import Layer, scan
 from regard.layers.recurrent import fast_forward_stack, residual_stack, stack
@@ -33,7 +33,7 @@ class _Stack(Accelerated):
         mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         any_stack = cast(LayerStack, self)
-        if needs_formula() or not is_exact(any_stack):
+        if needs_formula() or not (is_exactly(self, type(self)) and is_exact(any_stack)):
             return self.formula.step(inputs, hidden, cell, beside, mask)
         any_stack._check(inputs, 2, hidden, cell, beside)
         has_kernel = single.has_kernel(any_stack.layers[0], inputs)
