@@ -25,7 +25,11 @@ def fault_of(link: str, page: Path, root: Path) -> str | None:
     if not target.exists():
         return "no such file"
     if parts.fragment and target.suffix != ".md":
-        return "only headings of Markdown pages can be anchors"
+        line = re.fullmatch(r"L(\d+)", parts.fragment)
+        if line is None:
+            return "only headings of Markdown pages and lines can be anchors"
+        num_lines = len(target.read_text(encoding="utf-8").splitlines())
+        return None if 1 <= int(line[1]) <= num_lines else f"no such line in {target.name}"
     if parts.fragment and parts.fragment not in anchors_of(target.read_text(encoding="utf-8")):
         return f"no such heading in {target.name}"
     return None
@@ -55,6 +59,9 @@ def test_the_make_commands_that_a_page_names_exist(page: Path) -> None:
         ("https://example.org", None),
         ("b.md#nowhere", "no such heading"),
         ("c.md", "no such file"),
+        ("c.py#L2", None),
+        ("c.py#L3", "no such line in c.py"),
+        ("c.py#there", "headings"),
         ("http://example.org", "expected https"),
         ("https:example", "expected https"),
         ("/b.md", "inside the project"),
@@ -66,6 +73,7 @@ def test_valid_and_invalid_links(link: str, fault: str | None, tmp_path: Path) -
     page = tmp_path / "a.md"
     page.write_text("# Here\n")
     (tmp_path / "b.md").write_text("# There\n")
+    (tmp_path / "c.py").write_text("x = 1\ny = 2\n")
     message = fault_of(link, page, tmp_path)
     assert (message is None) == (fault is None)
     assert fault is None or fault in str(message)

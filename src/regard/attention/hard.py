@@ -102,6 +102,7 @@ class HardAttention(nn.Module):
         """Draw a position for every query by its weights; any position if all weights are zero."""
         flat = weights.detach().flatten(0, 1)
         flat = torch.where(flat.sum(dim=-1, keepdim=True) > 0, flat, torch.ones_like(flat))
+        # Xu et al. 2015, section 4.1: s_t ~ Multinoulli({a_ti})
         return torch.multinomial(flat, 1).view(weights.shape[:2])
 
 
@@ -148,6 +149,7 @@ class StraightThroughAttention(nn.Module):
         drawn, visible = weights.argmax(dim=-1), mask_tensor(mask, queries)
         context = _values_at(drawn, values, visible)
         if self.training:  # plus zero, with the gradient of the mean for the weights
+            # Bengio et al. 2013, section 4: d loss / d a_i = (d loss / d z) . v_i, as for a sum
             context = context + mix(weights - weights.detach(), values.detach(), visible)
         elif need_weights:
             output = replace(output, weights=_one_hot(drawn, weights, visible))
@@ -162,6 +164,7 @@ def _values_at(
 ) -> Float[Tensor, "batch target value"]:
     """Return the value at the position of every query, or zeros if it may attend to nothing."""
     index = drawn[..., None].expand(*drawn.shape, values.size(-1))
+    # Xu et al. 2015, section 4.1: z_t = sum_i s_ti a_i, with s_ti = 1 at the drawn position
     context = values.expand(len(drawn), -1, -1).gather(1, index)
     if visible is None:
         return context

@@ -64,6 +64,7 @@ class Coverage(nn.Module):
         before: Float[Tensor, "batch target source"],
         weights: Float[Tensor, "batch target source"],
     ) -> Float[Tensor, "batch target source"]:
+        # Tu et al. 2016, section 3.1: C_ij = C_{i-1,j} + a_ij, with a fertility of 1
         return before + weights
 
 
@@ -82,6 +83,7 @@ class Location(nn.Module):
         self, before: Float[Tensor, "batch target source"]
     ) -> Float[Tensor, "batch target source size"]:
         batch, target, source = before.shape
+        # Chorowski et al. 2015, eq. 8: f_i = F * a_{i-1}
         features = self.filters(before.reshape(batch * target, 1, source))
         return self.projection(features.mT.unflatten(0, (batch, target)))
 
@@ -117,6 +119,9 @@ class HistoryAdditive(nn.Module):
         prepared: Float[Tensor, "batch source size"],
         before: Float[Tensor, "batch target source"],
     ) -> Float[Tensor, "batch target source"]:
+        # Tu et al. 2016, section 3.1 if score is coverage: v . tanh(W s + U h_j + V C_ij)
+        # Chorowski et al. 2015, eq. 9 (from memory) if score is location:
+        #     w . tanh(W s_{i-1} + V h_j + U f_ij + b)
         sums = self.query(queries)[:, :, None] + prepared[:, None] + self.history(before)
         return (torch.tanh(sums) * self.vector).sum(dim=-1)
 

@@ -73,6 +73,7 @@ class Monotonic(nn.Module):
         del queries, source
         if numbers is None:
             raise ValueError("state: local-m expected the target positions, got none")
+        # Luong et al. 2015, section 3.2: p_t = t
         return LocalWindow(numbers.minimum(lengths - 1)[..., None].float())
 
 
@@ -97,8 +98,10 @@ class Predictive(nn.Module):
     ) -> LocalWindow:
         del numbers
         check_input("queries", queries, self.hidden, self)
+        # Luong et al. 2015, section 3.2, eq. 9 (from memory): p_t = S sigmoid(v_p . tanh(W_p h_t))
         logits = self.vector(torch.tanh(self.hidden(queries)))
         centre = lengths[..., None] * torch.sigmoid(at_least_float32(logits))
+        # Luong et al. 2015, section 3.2, eq. 10 (from memory): exp(-(s - p_t)^2 / (2 (D/2)^2))
         factors = torch.exp(-((source - centre) ** 2) / (2 * (self.width / 2) ** 2))
         return LocalWindow(centre, factors)
 
@@ -167,10 +170,12 @@ class LocalAttention(nn.Module):
         in_source = visible_positions(real)[..., 0].expand(len(queries), len(source))
         lengths = in_source.sum(dim=-1, keepdim=True)
         window = self.centre(queries, lengths, state, source)
+        # Luong et al. 2015, section 3.2: window [p_t - D, p_t + D]
         visible = real & ((source - window.centre).abs() <= self.width)
         scores = attention_scores(self.score, queries, prepared, visible)
         weights = self.normaliser(scores, visible)
         if window.factors is not None:
+            # Luong et al. 2015, section 3.2, eq. 10 (from memory): a_t(s) = align(h_t, h_s) exp(..)
             weights = weights * window.factors.to(weights.dtype)
         output = weighted_sum(
             weights, scores, values, visible, self.dropout, need_weights=need_weights

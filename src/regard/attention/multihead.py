@@ -96,6 +96,7 @@ class Heads(nn.Module):
             axes = (*queries.shape[:-3], queries.size(-2), prepared.values.size(-2))
             check_mask(mask, axes, queries.device)
             mask = mask.unsqueeze(-3) if mask.dim() > 2 else mask
+        # Vaswani et al. 2017, section 3.2.2: head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
         output = self.attention(
             queries,
             prepared.keys,
@@ -105,6 +106,7 @@ class Heads(nn.Module):
             need_weights=need_weights,
         )
         joined = output.context.transpose(-3, -2).flatten(-2)
+        # Vaswani et al. 2017, section 3.2.2: MultiHead(Q, K, V) = Concat(head_1, .., head_h) W^O
         context = self.output(joined)
         return MultiHeadOutput(context, output.weights, output.scores, output.state)
 

@@ -45,6 +45,11 @@ class Softmax:
         scores: Float[Tensor, "*batch target source"],
         mask: Bool[Tensor, "*#batch #target #source"] | None,
     ) -> Float[Tensor, "*batch target source"]:
+        # Bahdanau et al. 2015, eq. 6 if wiring is bahdanau: a_ij = exp(e_ij) / sum_k exp(e_ik)
+        # Luong et al. 2015, eq. 7 if wiring is luong: a_t(s) = exp(score(h_t, h_s)) / sum
+        # Xu et al. 2015, eq. 5 if task is caption: a_ti = exp(e_ti) / sum_k exp(e_tk)
+        # Yang et al. 2016, eq. 6 if query is learned: a_t = exp(u_t . u_w) / sum_t exp(u_t . u_w)
+        # Vaswani et al. 2017, eq. 1, weights if kind is transformer: softmax(Q K^T / sqrt(d_k))
         return _normalise(partial(torch.softmax, dim=-1), scores, mask, self.temperature)
 
 
@@ -159,8 +164,11 @@ class _SparsemaxFunction(torch.autograd.Function):
         falling = _falling(scores)
         count = torch.arange(1, scores.size(-1) + 1, device=scores.device, dtype=scores.dtype)
         sums = falling.cumsum(dim=-1)
+        # Martins and Astudillo 2016, algorithm 1: k(z) = max {k: 1 + k z_(k) > sum_{j<=k} z_(j)}
         support = (1 + count * falling > sums).sum(dim=-1, keepdim=True).clamp(min=1)
+        # Martins and Astudillo 2016, algorithm 1: tau(z) = (sum_{j<=k(z)} z_(j) - 1) / k(z)
         threshold = (sums.gather(-1, support - 1) - 1) / support
+        # Martins and Astudillo 2016, algorithm 1: p_i = max(z_i - tau(z), 0)
         return (scores - threshold).clamp(min=0)
 
     @staticmethod
@@ -192,8 +200,10 @@ class _Entmax15Function(torch.autograd.Function):
         count = torch.arange(1, scores.size(-1) + 1, device=scores.device, dtype=scores.dtype)
         mean = falling.cumsum(dim=-1) / count
         spread = (falling.square().cumsum(dim=-1) / count - mean.square()) * count
+        # Peters, Niculae and Martins 2019, algorithm 2: tau(k) = M(k) - sqrt((1 - S(k)) / k)
         threshold = mean - ((1 - spread) / count).clamp(min=0).sqrt()
         support = (threshold <= falling).sum(dim=-1, keepdim=True).clamp(min=1)
+        # Peters, Niculae and Martins 2019, algorithm 2: p_i = max(z_i / 2 - tau, 0)^2
         return (halves - threshold.gather(-1, support - 1)).clamp(min=0).square()
 
     @staticmethod

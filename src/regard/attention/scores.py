@@ -76,6 +76,7 @@ class Dot(nn.Module):
         prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
         check_pairs("Dot", queries, prepared)
+        # Luong et al. 2015, section 3.1: score(h_t, h_s) = h_t . h_s
         return _dots(queries, prepared)
 
 
@@ -93,6 +94,7 @@ class ScaledDot(nn.Module):
         prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
         check_pairs("ScaledDot", queries, prepared)
+        # Vaswani et al. 2017, eq. 1, scores: Q K^T / sqrt(d_k)
         return _dots(queries, prepared) / math.sqrt(queries.size(-1))
 
 
@@ -118,6 +120,7 @@ class General(nn.Module):
             _check_size("queries", queries, self.key.out_features, self)
             _check_size("prepared", prepared, self.key.out_features, self)
         check_pairs("General", queries, prepared)
+        # Luong et al. 2015, section 3.1: score(h_t, h_s) = h_t . (W_a h_s)
         return _dots(queries, prepared)
 
 
@@ -155,6 +158,8 @@ class Additive(nn.Module):
         self, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
     ) -> Float[Tensor, "*batch target source"]:
         projected, keys = _checked(self, self.project_queries(queries), prepared)
+        # Bahdanau et al. 2015, A.1.2: e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j)
+        # Yang et al. 2016, eq. 5 if query is learned: u_t = tanh(W_w h_t + b_w)
         hidden = torch.tanh(projected[..., None, :] + keys[..., None, :, :])
         return hidden @ self.vector.to(hidden.dtype)
 
@@ -194,6 +199,7 @@ class Concat(nn.Module):
         self, queries: Float[Tensor, "*#batch target query"], prepared: AdditiveKeys
     ) -> Float[Tensor, "*batch target source"]:
         projected, keys = _checked(self, self.project_queries(queries), prepared)
+        # Luong et al. 2015, section 3.1: score(h_t, h_s) = v_a . tanh(W_a [h_t; h_s])
         hidden = torch.tanh(projected[..., None, :] + keys[..., None, :, :])
         return hidden @ self.vector.to(hidden.dtype)
 
@@ -256,6 +262,7 @@ class Cosine(nn.Module):
         prepared: Float[Tensor, "*#batch source prepared"],
     ) -> Float[Tensor, "*batch target source"]:
         check_pairs("Cosine", queries, prepared)
+        # Graves et al. 2014, eq. 6: K[u, v] = u . v / (|u| |v|)
         return _dots(F.normalize(queries, dim=-1), prepared)
 
 

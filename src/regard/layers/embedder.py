@@ -41,6 +41,7 @@ class Embedder(nn.Module):
         device = self.embedding.weight.device
         if inputs.device != device:
             raise ValueError(f"inputs: expected a tensor on {device}, got one on {inputs.device}")
+        # Vaswani et al. 2017, section 3.4 if kind is transformer: sqrt(d_model) E w
         embedded = self.scale * self.embedding(inputs)
         return self.dropout(self.positions.add(embedded, positions))
 

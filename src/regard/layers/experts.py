@@ -102,9 +102,13 @@ class NoisyTopKGate(nn.Module):
                 return ExpertChoice(experts, values.softmax(dim=-1), logits)
             deviation = F.softplus(F.linear(rows, at_least_float32(self.noise)))
             deviation = (self.noise_scale * deviation).clamp_min(SMALLEST_NOISE)
+            # Shazeer et al. 2017, eq. 4: H(x)_i = (x W_g)_i + N(0, 1) softplus((x W_noise)_i)
             noisy = logits + torch.randn_like(logits) * deviation
+            # Shazeer et al. 2017, eq. 5: KeepTopK(v, k)_i = v_i for the k largest, else -inf
             values, experts = noisy.topk(self.num_active)
+            # Shazeer et al. 2017, eq. 10: Load(X)_i = sum over x of P(x, i)
             load = self._choice_probability(logits, noisy, deviation).sum(dim=0)
+            # Shazeer et al. 2017, eq. 3: G(x) = softmax(KeepTopK(H(x), k))
             return ExpertChoice(experts, values.softmax(dim=-1), logits, load)
 
     def _choice_probability(
@@ -122,6 +126,8 @@ class NoisyTopKGate(nn.Module):
         is_chosen = torch.zeros_like(logits, dtype=torch.bool)
         is_chosen = is_chosen.scatter(1, experts[:, :-1], True)
         threshold = torch.where(is_chosen, next_one, last)  # the k-th largest of the others
+        # Shazeer et al. 2017, eq. 9: P(x, i) =
+        #     Phi(((x W_g)_i - kth_excluding(H(x), k, i)) / softplus((x W_noise)_i))
         return torch.special.ndtr((logits - threshold) / deviation)
 
 
@@ -204,6 +210,7 @@ class Experts(nn.Module):
         outputs = outputs + self.outer_bias.to(outputs.dtype).index_select(0, experts)
         outputs = torch.empty_like(outputs).index_copy(0, order, outputs)
         gates = choice.gates.to(outputs.dtype)[..., None]
+        # Shazeer et al. 2017, eq. 1: y = sum_i G(x)_i E_i(x)
         return (gates * outputs.view(*choice.gates.shape, outputs.size(1))).sum(dim=1)
 
     def _balance(self, choice: ExpertChoice) -> Balance | None:
@@ -212,6 +219,7 @@ class Experts(nn.Module):
             return None
         experts = choice.experts.flatten()
         zeros = choice.gates.new_zeros(self.gate.num_experts)
+        # Shazeer et al. 2017, eq. 6: Importance(X) = sum over x of G(x)
         importance = zeros.index_add(0, experts, choice.gates.flatten())
         counts = experts.bincount(minlength=self.gate.num_experts).to(zeros.dtype)
         return Balance(importance, choice.load, counts, self.importance, self.load)

@@ -17,7 +17,7 @@ from regard.numerics.linear import Linear, glorot_uniform
 from regard.shapes import Bool, Float, Tensor
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,  # Vaswani et al. 2017, eq. 2
+    "relu": F.relu,
     "gelu": F.gelu,  # Hendrycks and Gimpel 2016
 }
 
@@ -64,5 +64,6 @@ class FeedForward(nn.Module):
     ) -> PositionWiseOutput:
         """Compute all positions, padding too."""
         del mask
+        # Vaswani et al. 2017, eq. 2: FFN(x) = max(0, x W_1 + b_1) W_2 + b_2
         hidden = self.dropout(ACTIVATIONS[self.activation](self.inner(states)))
         return PositionWiseOutput(self.outer(hidden))

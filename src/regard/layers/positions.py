@@ -72,6 +72,7 @@ class Learned(nn.Module):
                 "learned positions of this model: cut it into shorter ones, or train with larger "
                 "max_positions or other positions"
             )
+        # Gehring et al. 2017, section 3.1: e_j = w_j + p_j
         return embedded + self.table[positions.start : positions.stop]
 
     def rotate(
@@ -102,6 +103,7 @@ class Rotary(nn.Module):
         cos, sin = self.cosines_and_sines(positions, vectors)
         even, odd = vectors.unflatten(-1, (-1, 2)).unbind(-1)
         crossed = torch.stack([-odd, even], dim=-1).flatten(-2)
+        # Su et al. 2021, eq. 34: R_m x = x cos(m theta) + (-x_2, x_1, -x_4, x_3, ..) sin(m theta)
         return vectors * cos + crossed * sin
 
     def cosines_and_sines(
@@ -128,6 +130,8 @@ def _waves(
     with torch.inference_mode(False):
         angles = _angles(num_positions, size)
         is_even = torch.arange(size, device="cpu") % 2 == 0
+        # Vaswani et al. 2017, section 3.5:
+        #     PE(p, 2i) = sin(p / 10000^(2i/d)), PE(p, 2i + 1) = cos(p / 10000^(2i/d))
         return torch.where(is_even, angles.sin(), angles.cos()).to(dtype).to(device)
 
 

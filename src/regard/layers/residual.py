@@ -42,6 +42,7 @@ class PreNorm(Residual):
     def after(
         self, states: Float[Tensor, "*batch size"], change: Float[Tensor, "*batch size"]
     ) -> Float[Tensor, "*batch size"]:
+        # Xiong et al. 2020, table 1 (from memory): x_{l+1} = x_l + f(LN(x_l))
         return states + self.dropout(change)
 
 
@@ -55,4 +56,5 @@ class PostNorm(Residual):
     def after(
         self, states: Float[Tensor, "*batch size"], change: Float[Tensor, "*batch size"]
     ) -> Float[Tensor, "*batch size"]:
+        # Vaswani et al. 2017, section 3.1: LayerNorm(x + Sublayer(x))
         return self.norm(states + self.dropout(change))

@@ -29,11 +29,13 @@ class Balance:
     @property
     def importance_loss(self) -> Float[Tensor, ""]:
         """Weighted term of the importance (eq. 7)."""
+        # Shazeer et al. 2017, eq. 7: L_importance = w_importance CV(Importance(X))^2
         return self.importance_weight * squared_variation(self.importance)
 
     @property
     def load_loss(self) -> Float[Tensor, ""]:
         """Weighted term of the load (eq. 11)."""
+        # Shazeer et al. 2017, eq. 11: L_load = w_load CV(Load(X))^2
         return self.load_weight * squared_variation(self.load)
 
     @property

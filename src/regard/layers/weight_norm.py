@@ -27,6 +27,7 @@ class NormalisedLinear(nn.Module):
     @property
     def weight(self) -> Float[Tensor, "output input"]:
         """The weight g v / |v|."""
+        # Salimans and Kingma 2016, eq. 2: w = g v / |v|
         return self.direction * (self.gain / self.direction.norm(dim=1))[:, None]
 
     def forward(self, inputs: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:

@@ -57,6 +57,7 @@ class OutputPlusEmbeddings(nn.Module):
             keys = scale_gradient(keys, 1 / self.num_attentions)
         values = keys
         if self.adds_embeddings:
+            # Gehring et al. 2017, eq. 2: z_j + e_j
             values = (keys + encoded.layers[0]) * math.sqrt(0.5)
         return (Memory(keys, values, encoded.mask, encoded.summary),)
 

@@ -51,6 +51,7 @@ class DoublyStochastic(nn.Module):
         del projection
         weights = _source_attention(output).weights.float().mean(dim=(1, 2))  # batch target source
         totals = (weights * batch.mask[..., None]).sum(dim=1)
+        # Xu et al. 2015, eq. 14: lambda sum_i (1 - sum_t a_ti)^2
         squares = (1 - totals) ** 2
         if isinstance(batch.source, Tokens):
             squares = squares * batch.source.mask
@@ -93,6 +94,7 @@ class HardReward(nn.Module):
         entropies = -(positive * positive.log()).sum(dim=-1)
         entropy = (entropies * batch.mask).sum(dim=1)
         advantages = self._advantages(_log_probabilities(output, batch, projection), is_hard)
+        # Xu et al. 2015, section 4.1: -(R - b) log p(s | a) - lambda_e H(s)
         terms = -self.weight * (advantages * logs).sum(dim=1) - self.entropy * entropy
         return Penalty("hard attention", terms.sum())
 
@@ -114,6 +116,7 @@ class HardReward(nn.Module):
             sums = torch.zeros_like(counts).index_add(0, steps, (rewards * is_hard).sum(dim=0))
             means = torch.where(counts > 0, sums / counts, self.baseline)
         if self.training:
+            # Xu et al. 2015, section 4.1: b_k = 0.9 b_{k-1} + 0.1 log p(y | s_k, a)
             self.baseline.mul_(BASELINE_DECAY).add_((1 - BASELINE_DECAY) * means)
         return advantages
 

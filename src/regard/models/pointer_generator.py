@@ -146,7 +146,10 @@ class PointerGenerator(nn.Module):
     def _copying(self, output: DecoderOutput, source: CopiedSource) -> Copying:
         """Return the gate and the copied distribution (eq. 1-3 and 8)."""
         weights = _source_weights(output.attention)
+        # See, Liu and Manning 2017, eq. 3: h*_t = sum_i a_ti h_i
         context = weights.to(source.values.dtype) @ source.values
+        # See, Liu and Manning 2017, eq. 8:
+        #     p_gen = sigmoid(w_h . h*_t + w_s . s_t + w_x . x_t + b_ptr)
         gate = self.gate(torch.cat([context, output.features], dim=-1))[..., 0]
         weights = at_least_float32(weights)
         totals = weights.sum(dim=-1, keepdim=True)
@@ -159,6 +162,7 @@ class PointerGenerator(nn.Module):
     ) -> DecoderOutput:
         copying = self._copying(output, source)
         logits = self.inner.project(output.features)
+        # See, Liu and Manning 2017, eq. 4: P_vocab = softmax(V' (V [s_t; h*_t] + b) + b')
         log_vocabulary = torch.log_softmax(logits, dim=-1, dtype=precise_type(logits.dtype))
         attention = output.attention if need_weights else ()
         return DecoderOutput(
@@ -189,6 +193,8 @@ def log_mixture(
     generated = extended.gather(-1, copying.numbers)
     is_copied = totals > 0
     copied = torch.where(is_copied, totals, 1).log() + copying.log_copy[..., None]
+    # See, Liu and Manning 2017, eq. 9:
+    #     P(w) = p_gen P_vocab(w) + (1 - p_gen) sum_{i: w_i = w} a_ti
     mixed = torch.where(is_copied, torch.logaddexp(generated, copied), generated)
     is_first = first == torch.arange(num_positions, device=first.device)
     return extended.scatter(-1, copying.numbers, torch.where(is_first, mixed, mixed.detach()))
@@ -201,4 +207,5 @@ def _source_weights(
     block = next((block for block in attention if block.kind == "cross"), None)
     if block is None:
         raise ValueError("attention: expected attention to the source, which is copied, got none")
+    # See, Liu and Manning 2017, eq. 1-2: a_t = softmax(e_t), by the attention of the decoder
     return block.weights[:, -1].mean(dim=1)

@@ -152,5 +152,6 @@ def predicted_inputs(
         logits[:, [PAD, END]] = -torch.inf
         predicted = logits.argmax(dim=-1)
         true = sampled[:, position + 1]
+        # Bengio et al. 2015, section 2.4 if teacher_forcing: y_t with probability e_i, else max P
         sampled[:, position + 1] = torch.where(forced[:, position + 1], true, predicted)
     return inputs.index_copy(0, rows, sampled)

@@ -258,6 +258,7 @@ class _Update:
             coverage = coverage.extend(attention, candidates.parents)
         is_finished = self._is_finished(candidates, live.maximum, position)
         if is_finished is not None:
+            # Wu et al. 2016, eq. 14 if length_penalty: s(Y, X) = log P(Y | X) / lp(Y) + cp(X; Y)
             scores = totals / self.divisors[position]
             if coverage is not None:
                 scores = scores + self.settings.coverage_penalty * coverage.score()

@@ -58,6 +58,7 @@ class GoogleLength:
             raise ValueError(f"alpha is {self.alpha}: expected 0 (no penalty) or more")
 
     def __call__(self, lengths: Int[Tensor, "length"]) -> Float[Tensor, "length"]:
+        # Wu et al. 2016, eq. 14 if length_penalty: lp(Y) = (5 + |Y|)^alpha / (5 + 1)^alpha
         return ((5 + lengths.float()) / 6) ** self.alpha
 
 
@@ -100,5 +101,6 @@ class SourceCoverage:
     def score(self) -> Float[Tensor, "batch hypothesis"]:
         """Return the sum over source positions of log(min(attention, 1)): 0 for full coverage,
         negative otherwise."""
+        # Wu et al. 2016, eq. 14 if coverage_penalty: cp(X; Y) = beta sum_i log(min(sum_j p_ij, 1))
         logarithms = self.attended.clamp(MIN_ATTENTION, 1).log()
         return logarithms.masked_fill(~self.mask[:, None], 0).sum(dim=2)

@@ -101,6 +101,8 @@ class TokenHistory:
         own = values.gather(2, next_tokens)
         values.index_fill_(2, forbidden, -torch.inf)
         if self.restrictions.repetition_penalty != 1:
+            # Keskar et al. 2019, section 4.1 (from memory) if repetition_penalty: x_i / (T theta),
+            #     here theta log p_i
             repeated = values.gather(2, self.tokens) * self.restrictions.repetition_penalty
             values.scatter_(2, self.tokens, repeated)
         if 0 < self.restrictions.no_repeat_ngram <= length:

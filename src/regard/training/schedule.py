@@ -60,6 +60,8 @@ class InverseSquareRoot:
 
     def factor(self, progress: Progress) -> float:
         warmup = max(self.warmup, 1)
+        # Vaswani et al. 2017, eq. 3 if schedule is inverse_square_root:
+        #     d^-0.5 min(n^-0.5, n warmup^-1.5)
         return min(progress.update / warmup, math.sqrt(warmup / progress.update))
 
 

@@ -50,16 +50,25 @@ def next_state(
     """Return the state after a step, given W x + b and U h + c. ValueError for an LSTM without a
     cell."""
     if kind == "elman":
+        # Elman 1990, from memory if cell is elman: h_t = tanh(W x_t + U h_{t-1})
         return CellState(torch.tanh(input_gates + recurrent_gates), None)
     if kind == "gru":
         reset_in, update_in, new_in = input_gates.chunk(3, dim=-1)
         reset_recurrent, update_recurrent, new_recurrent = recurrent_gates.chunk(3, dim=-1)
+        # Cho et al. 2014, eq. 5 (from memory) if cell is gru: r = sigmoid(W_r x + U_r h_{t-1})
         reset = torch.sigmoid(reset_in + reset_recurrent)
+        # Cho et al. 2014, eq. 6 (from memory) if cell is gru: z = sigmoid(W_z x + U_z h_{t-1})
         update = torch.sigmoid(update_in + update_recurrent)
+        # Cho et al. 2014, eq. 8 (from memory) if cell is gru: h~_t = tanh(W x + r (U h_{t-1}))
         new = torch.tanh(new_in + reset * new_recurrent)
+        # Cho et al. 2014, eq. 7 (from memory) if cell is gru: h_t = z h_{t-1} + (1 - z) h~_t
         return CellState(new + update * (last.hidden - new), None)
     if last.cell is None:
         raise ValueError("cell: expected one for an lstm, got none")
     enter, forget, new, leave = (input_gates + recurrent_gates).chunk(4, dim=-1)
+    # Hochreiter and Schmidhuber 1997, from memory if cell is lstm: c_t = f c_{t-1} + i g
+    # Xu et al. 2015, eq. 2 if task is caption: c_t = f_t c_{t-1} + i_t g_t
     cell = torch.sigmoid(forget) * last.cell + torch.sigmoid(enter) * torch.tanh(new)
+    # Hochreiter and Schmidhuber 1997, from memory if cell is lstm: h_t = o tanh(c_t)
+    # Xu et al. 2015, eq. 3 if task is caption: h_t = o_t tanh(c_t)
     return CellState((torch.sigmoid(leave) * torch.tanh(cell)).to(input_gates.dtype), cell)

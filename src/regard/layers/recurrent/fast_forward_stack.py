@@ -157,6 +157,7 @@ class FastForwardStack(nn.Module):
         ]
         if self.projection is not None:
             halves = [gates[..., : self.half_size] for _, gates, _ in columns]
+            # Zhou et al. 2016, section 3 (from memory): W_p [h^1; h^2; Half(f^1); Half(f^2)]
             outputs[-1] = self.projection(torch.cat([outputs[-1], *halves], dim=-1))
         if is_padded:
             outputs = [states.masked_fill(~mask[..., None], 0) for states in outputs]
@@ -202,6 +203,7 @@ class FastForwardStack(nn.Module):
     def _entering(self, gates: Tensor, states: Tensor) -> Float[Tensor, "batch position _"]:
         """Return the inputs of the layer above, without the vectors beside them."""
         carried = FORWARD_SCALE * gates[..., : self.half_size]
+        # Zhou et al. 2016, section 3 (from memory): [Half(f^{k-1}_t); h^{k-1}_t]
         return torch.cat([carried, self.dropout(states.to(gates.dtype))], dim=-1)
 
     def _run(
@@ -218,6 +220,7 @@ class FastForwardStack(nn.Module):
         positions = range(gates.size(1))
         for position in reversed(positions) if backwards else positions:
             recurrent_gates = affine(state.hidden.to(gates.dtype), recurrent, shift)
+            # Zhou et al. 2016, section 3 (from memory): h^k_t = cell^k(f^k_t, h^k_{t-1})
             new = next_state(self.kind, gates[:, position], recurrent_gates, state)
             state = new if mask is None else _where(mask[:, position, None], new, state)
             outputs[position] = state.hidden
@@ -246,6 +249,7 @@ def _gates(
 ) -> Float[Tensor, "batch position gates"]:
     """Return the inputs of all gates, W x + b."""
     weight, bias, _, _ = step_weights(layer)
+    # Zhou et al. 2016, section 3 (from memory): f^k_t = W^k [Half(f^{k-1}_t); h^{k-1}_t] + b^k
     return affine(inputs, weight, bias)
 
 

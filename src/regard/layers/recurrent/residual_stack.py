@@ -95,6 +95,7 @@ class ResidualStack(LayerStack):
         for number, layer in enumerate(self.layers):
             entering = concatenated(self.dropout(below), beside) if number else inputs
             states, end = run_layer(number, layer, entering)
+            # Wu et al. 2016, section 3.1: x_t^i = m_t^i + x_t^{i-1}
             below = states + below if number >= FIRST_RESIDUAL else states
             outputs.append(below)
             ends.append(end)
@@ -109,5 +110,6 @@ class ResidualStack(LayerStack):
         mask: Bool[Tensor, "batch position"] | None,
     ) -> Float[Tensor, "batch position size"]:
         """Return what the experts add to their inputs: nothing at padding."""
+        # Shazeer et al. 2017, appendix E if experts: y = x + dropout(sigmoid(MoE(x)))
         change = self.dropout(torch.sigmoid(mixture))
         return change if mask is None else change * mask[..., None]

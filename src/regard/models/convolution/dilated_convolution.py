@@ -64,6 +64,7 @@ class DilatedBlock(nn.Module):
         self, states: Float[Tensor, "batch position size"]
     ) -> Float[Tensor, "batch position channel"]:
         """Return the inputs of the convolution."""
+        # Kalchbrenner et al. 2016, section 3.6: W_1 relu(LN(x)), from 2d to d
         reduced = self.reduce(F.relu(self.norms[0](states)))
         return F.relu(self.norms[1](reduced))
 
@@ -73,6 +74,7 @@ class DilatedBlock(nn.Module):
         windows: Float[Tensor, "batch position window"],
     ) -> Float[Tensor, "batch position size"]:
         """Return the states of the block, given windows of the inputs of the convolution."""
+        # Kalchbrenner et al. 2016, section 3.6: x + W_3 relu(LN(conv(..))), from d to 2d
         change = self.expand(F.relu(self.norms[2](self.convolve(windows))))
         return states + self.dropout(change)
 
@@ -122,6 +124,7 @@ class DilatedConvolutionEncoder(nn.Module):
         """Return the mask of the columns: |t^| = a |s| + b, rounded up, at least |s|."""
         factor, addend = self.unfolding
         lengths = mask.sum(dim=1)
+        # Kalchbrenner et al. 2016, section 3.2: |t^| = a |s| + b
         columns = factor * lengths.double() + addend
         numbers = (columns - ROUNDING).ceil().long().maximum(lengths)
         most = int(numbers.max()) if len(numbers) else 0  # a batch may be empty
@@ -193,6 +196,7 @@ class DilatedConvolutionDecoder(nn.Module):
         columns = F.pad(columns, (0, 0, 0, inputs.size(1) - columns.size(1)))
         states = self._first(inputs, columns)
         for block in self.blocks:
+            # Kalchbrenner et al. 2016, section 3.3: masked convolution of x_{t-d(k-1)}, .., x_t
             windows = causal(block.before(states), block.width, block.dilation)
             states = block.after(states, windows)
         return self._output(states)
@@ -236,6 +240,7 @@ class DilatedConvolutionDecoder(nn.Module):
         return self.first(torch.cat([embedded, columns], dim=-1))
 
     def _output(self, states: Float[Tensor, "batch position size"]) -> DecoderOutput:
+        # van den Oord et al. 2016, section 2.4: relu(V relu(x_t)), before the projection W
         return DecoderOutput(self.dropout(F.relu(self.last(F.relu(states)))))
 
 

@@ -79,6 +79,8 @@ class GatedConvolution(nn.Module):
         self, windows: Float[Tensor, "batch position window"]
     ) -> Float[Tensor, "batch position channel"]:
         """Return the GLU of windows of inputs after dropout."""
+        # Gehring et al. 2017, section 3.2: v([A B]) = A * sigmoid(B)
+        # Dauphin et al. 2017, eq. 1 (from memory): h(X) = (X W + b) * sigmoid(X V + c)
         return F.glu(self.linear(windows), dim=-1)
 
     def add(
@@ -87,6 +89,8 @@ class GatedConvolution(nn.Module):
         inputs: Float[Tensor, "batch position channels"],
     ) -> Float[Tensor, "batch position channel"]:
         """Return the residual sum of the layer's states and inputs."""
+        # Gehring et al. 2017, section 3.2:
+        #     h_i^l = v(W^l [h_{i-k/2}^{l-1}, .., h_{i+k/2}^{l-1}] + b^l) + h_i^{l-1}
         return (states + self.shortcut(inputs)) * SQRT_HALF
 
 
@@ -175,7 +179,9 @@ class ConvolutionalAttention(nn.Module):
         need_weights: bool,
     ) -> LayerAttention:
         """Attend with the outputs of the GLU and the embeddings of the target."""
+        # Gehring et al. 2017, eq. 1: d_i^l = W_d^l h_i^l + b_d^l + g_i
         queries = (self.query(states) + embedded) * SQRT_HALF
+        # Gehring et al. 2017, section 3.3: a_ij^l = exp(d_i^l . z_j) / sum_t exp(d_i^l . z_t)
         output = self.attention(
             queries,
             source.prepared[layer],
@@ -183,6 +189,7 @@ class ConvolutionalAttention(nn.Module):
             source.mask,
             need_weights=need_weights,
         )
+        # Gehring et al. 2017, eq. 2: c_i^l = sum_j a_ij^l (z_j + e_j), here times sqrt(m)
         states = (self.context(output.context * source.scale) + states) * SQRT_HALF
         return LayerAttention(states, output.weights, output.scores)
 
@@ -266,6 +273,7 @@ class GatedConvolutionDecoder(nn.Module):
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
+        # Gehring et al. 2017, section 3.2: p(y_{i+1} | y_1, .., y_i, x) = softmax(W_o h_i^L + b_o)
         return self.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> ConvolutionalState:

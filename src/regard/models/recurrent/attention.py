@@ -218,6 +218,7 @@ class IntraDecoderAttention(nn.Module):
         queries = inputs.layers[-1]
         if all_steps:
             prepared = self.attention.prepare(queries)
+            # Paulus et al. 2018, section 2.2: c_t = sum over t' of a_tt' h_t'
             output = self.attention(queries, prepared, queries, CAUSAL, need_weights=need_weights)
             return DecoderAttentionOutput(output.context, _blocks("decoder", output), state)
         present = queries[:, :, None]
@@ -281,7 +282,9 @@ class GatedAttention(nn.Module):
         all_steps: bool = False,
     ) -> DecoderAttentionOutput:
         output = self.attention(inputs, state, need_weights=need_weights, all_steps=all_steps)
+        # Xu et al. 2015, section 4.2.1: beta_t = sigmoid(f_beta(h_{t-1}))
         gate = torch.sigmoid(self.gate(inputs.layers[-1]))
+        # Xu et al. 2015, section 4.2.1: phi({a_i}, {a_ti}) = beta_t sum_i a_ti a_i
         return replace(output, context=gate * output.context)
 
 

@@ -24,6 +24,9 @@ class ProjectingDecoder(nn.Module):
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
+        # Bahdanau et al. 2015, A.2.2 if wiring is bahdanau: p(y_i | ..) ~ exp(y_i . W_o t_i)
+        # Luong et al. 2015, eq. 6 (from memory) if wiring is luong: p(y_t | ..) = softmax(W_s h~_t)
+        # Xu et al. 2015, eq. 7 if task is caption: p(y_t | ..) ~ exp(L_o (..))
         return self.parts.projection(features)
 
 

@@ -35,6 +35,7 @@ class CopyBridge(nn.Module):
         if not self.with_cell:
             return FirstState(summary.hidden)
         cell = torch.zeros_like(summary.hidden) if summary.cell is None else summary.cell
+        # Sutskever et al. 2014, section 2 (from memory): h_0 = v, the last state of the encoder
         return FirstState(summary.hidden, cell)
 
 
@@ -64,6 +65,8 @@ class LinearBridge(nn.Module):
         self, linear: nn.Linear, states: Float[Tensor, "batch _ _"]
     ) -> Float[Tensor, "batch layer hidden"]:
         """Return one vector for each decoder layer from the states or cells of a summary."""
+        # Bahdanau et al. 2015, A.2.2: s_0 = tanh(W_s h_1)
+        # Xu et al. 2015, section 3.1.2 if task is caption: h_0, c_0 = f_init((1 / L) sum_i a_i)
         inputs = states.flatten(1).to(linear.weight.dtype)  # cells may be in a larger type
         return torch.tanh(linear(inputs)).unflatten(1, self.shape)
 

@@ -60,10 +60,15 @@ class BahdanauDecoder(AttendingDecoder):
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
         inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
+        # Bahdanau et al. 2015, section 3.1: e_ij = a(s_{i-1}, h_j)
+        # Xu et al. 2015, eq. 4 if task is caption: e_ti = f_att(a_i, h_{t-1})
         output = self.attention(inputs, state.attention, need_weights=need_weights)
         entering = torch.cat([embedded, output.context], dim=-1)
         mask = self.parts.mask_for_experts(tokens)
+        # Bahdanau et al. 2015, section 3.1: s_i = f(s_{i-1}, y_{i-1}, c_i)
+        # Xu et al. 2015, eq. 1 if task is caption: gates of T (E y_{t-1}; h_{t-1}; z_t)
         state, layers = self.parts.advance(entering, state, mask=mask)
+        # Bahdanau et al. 2015, eq. 4: p(y_i | y_1, .., y_{i-1}, x) = g(y_{i-1}, s_i, c_i)
         features = self.parts.features(layers.top, output.context, embedded)
         result = self.parts.decoder_output(
             features, layers, output.attention, need_weights=need_weights
@@ -92,7 +97,9 @@ class LuongDecoder(AttendingDecoder):
         if self.feeding.size or self.attention.is_stateful:
             return unroll(self, inputs, state, need_weights=need_weights)
         embedded = self.parts.embed(inputs)
+        # Luong et al. 2015, eq. 3 (from memory), all steps: h_j = f(h_{j-1}, s)
         layers = self.parts.run_layers(embedded, state, self.parts.mask_for_experts(inputs))
+        # Luong et al. 2015, section 3.1, all steps: a_t(s) = align(h_t, h_s)
         output = self.attention(
             DecoderInputs(layers.outputs, embedded),
             state.attention,
@@ -117,10 +124,13 @@ class LuongDecoder(AttendingDecoder):
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
+        # Luong et al. 2015, section 3.3 if feeding is attentional: [E y_{t-1}; h~_{t-1}]
         entering = torch.cat([embedded, state.fed], dim=-1)
         mask = self.parts.mask_for_experts(tokens)
+        # Luong et al. 2015, eq. 3 (from memory): h_j = f(h_{j-1}, s)
         state, layers = self.parts.advance(entering, state, mask=mask)
         inputs = DecoderInputs(layers.outputs, embedded)
+        # Luong et al. 2015, section 3.1: a_t(s) = align(h_t, h_s)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
         features = self.parts.features(layers.top, output.context, embedded)
         state = replace(state, fed=self.feeding(output.context, features), attention=output.state)
@@ -144,6 +154,7 @@ class PlainDecoder(ProjectingDecoder):
         need_weights: bool = False,
     ) -> DecoderOutput:
         embedded, mask = self.parts.embed(inputs), self.parts.mask_for_experts(inputs)
+        # Sutskever et al. 2014, eq. 1 (from memory): p(y | x) = prod_t p(y_t | v, y_1, .., y_{t-1})
         layers = self.parts.run_layers(embedded, self.start(memories), mask)
         features = self.parts.features(layers.top, layers.top[..., :0], embedded)
         return whole_output(self.parts.decoder_output(features, layers, need_weights=need_weights))

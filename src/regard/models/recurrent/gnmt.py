@@ -47,10 +47,12 @@ class GNMTDecoder(AttendingDecoder):
     ) -> tuple[DecoderOutput, RecurrentState]:
         embedded = self.parts.embed(tokens)
         inputs = DecoderInputs(state.hidden.unbind(dim=2), embedded)
+        # Wu et al. 2016, eq. 4 (from memory): a_i = sum_t p_t x_t, p = softmax(s_1, .., s_M)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
         context = output.context
         entering = torch.cat([embedded, context], dim=-1)
         mask = self.parts.mask_for_experts(tokens)
+        # Wu et al. 2016, section 3: every layer reads the context, [x_t^{i-1}; a_t]
         state, layers = self.parts.advance(entering, state, context, mask)
         features = self.parts.features(layers.top, context, embedded)
         result = self.parts.decoder_output(

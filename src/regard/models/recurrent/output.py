@@ -64,6 +64,7 @@ class TanhOutput(nn.Module):
         embedded: Float[Tensor, "*batch embedding"],
     ) -> Float[Tensor, "*batch feature"]:
         del embedded
+        # Luong et al. 2015, eq. 5: h~_t = tanh(W_c [c_t; h_t])
         return torch.tanh(self.projection(torch.cat([context, state], dim=-1)))
 
 
@@ -87,7 +88,9 @@ class DeepOutput(nn.Module):
         context: Float[Tensor, "*batch value"],
         embedded: Float[Tensor, "*batch embedding"],
     ) -> Float[Tensor, "*batch feature"]:
+        # Bahdanau et al. 2015, A.2.2: t~_i = U_o s_{i-1} + V_o E y_{i-1} + C_o c_i (here s_i)
         pairs = self.projection(torch.cat([state, embedded, context], dim=-1))
+        # Bahdanau et al. 2015, A.2.2: t_i = [max(t~_{i,2j-1}, t~_{i,2j})] for j = 1, .., l
         return pairs.unflatten(-1, (self.feature_size, 2)).amax(dim=-1)
 
 
@@ -106,6 +109,7 @@ class SummedOutput(nn.Module):
         context: Float[Tensor, "*batch value"],
         embedded: Float[Tensor, "*batch embedding"],
     ) -> Float[Tensor, "*batch feature"]:
+        # Xu et al. 2015, eq. 7: E y_{t-1} + L_h h_t + L_z z_t
         return embedded + self.projection(torch.cat([state, context], dim=-1))
 
 

@@ -231,6 +231,7 @@ class TransformerDecoder(nn.Module):
     def project(
         self, features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch vocabulary"]:
+        # Vaswani et al. 2017, section 3.4: softmax(W y), with W = E if they are tied
         return self.projection(features)
 
     def start(self, memories: tuple[Memory, ...]) -> TransformerState:

@@ -42,6 +42,7 @@ class CellPositions(nn.Module):
         cells = cells + self.vectors
         cells = self.dropout(cells if rows is None else cells[rows])
         mask = torch.ones(cells.shape[:2], dtype=torch.bool, device=cells.device)
+        # Xu et al. 2015, section 3.1.2: (1 / L) sum_i a_i, for the first state of the decoder
         return Encoded((cells,), mask, Summary(cells.mean(dim=1)[:, None]))
 
 

@@ -30,6 +30,7 @@ def cross_entropy(
     """Return the sum over words of -(1 - smoothing) log p(target) - smoothing / V sum_v log p(v),
     in nats (Szegedy et al. 2016, section 7), in float32 or float64."""
     logits = at_least_float32(projection(features))
+    # Szegedy et al. 2016, section 7 if label_smoothing and decoder: (1 - e) H(q, p) + e H(u, p)
     return F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
 
 

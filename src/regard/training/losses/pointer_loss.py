@@ -38,6 +38,7 @@ def pointer_loss(
     copied = torch.where(is_copied, weights, 1).log() + copying.log_copy
     not_copied = torch.where(is_known, generated, IMPOSSIBLE)
     with_copies = torch.where(is_known, torch.logaddexp(generated, copied), copied)
+    # See, Liu and Manning 2017, eq. 6 (from memory) if copy is pointer_generator: -log P(w*_t)
     log_p = torch.where(is_copied, with_copies, not_copied)
     if not label_smoothing:
         return -log_p.sum()

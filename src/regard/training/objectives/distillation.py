@@ -164,12 +164,15 @@ class Distillation:
         entropy = smoothed_entropy(logs, targets, smoothing, label_weights)
         teacher, student = log_probabilities, logs
         if self.temperature != 1:
+            # Hinton et al. 2015, section 2 if objective is distillation:
+            #     q_i = exp(z_i / T) / sum_j exp(z_j / T)
             teacher, student = (
                 (scores / self.temperature).log_softmax(dim=-1) for scores in (teacher, student)
             )
         divergence = DIVERGENCES[self.divergence](teacher, student)
         if label_weights is not None:
             divergence = divergence * label_weights[targets]
+        # Kim and Rush 2016, section 3.1 if objective is distillation: (1 - a) L_NLL + a L_WORD-KD
         return torch.stack([(1 - self.weight) * entropy, self._scale * divergence.sum()])
 
     @property

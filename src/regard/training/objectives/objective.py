@@ -107,6 +107,7 @@ class ClassObjective:
         del progress, generator
         output = model(batch.source)
         logits = output.predictions.float()
+        # Szegedy et al. 2016, section 7 if label_smoothing and head: (1 - e) H(q, p) + e H(u, p)
         loss = F.cross_entropy(
             logits,
             batch.targets,

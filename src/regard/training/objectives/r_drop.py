@@ -118,6 +118,7 @@ def two_pass_terms(
     twice = targets.repeat(2)
     entropy = smoothed_entropy(logs.flatten(0, 1), twice, smoothing, label_weights) / 2
     probabilities = logs.exp()
+    # Liang et al. 2021, eq. 4 if r_drop: (KL(p_1, p_2) + KL(p_2, p_1)) / 2
     divergence = (probabilities[0] - probabilities[1]) * (logs[0] - logs[1])
     if label_weights is not None:
         divergence = divergence * label_weights[targets, None]

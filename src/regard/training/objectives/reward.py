@@ -83,6 +83,7 @@ class ExpectedReward:
         self, log_probabilities: Float[Tensor, "sample"], samples: Samples
     ) -> Float[Tensor, ""]:
         """Return the loss. ValueError for a sentence with one sample."""
+        # Wu et al. 2016, eq. 8 if objective is expected_reward: O_RL = sum_i sum_Y P(Y) r(Y, Y*_i)
         return _policy_loss(log_probabilities, samples, _mean_of_others(samples))
 
 
@@ -96,6 +97,8 @@ class SelfCritical:
         """Return the loss. ValueError without the rewards of greedy outputs."""
         if samples.baselines is None:
             raise ValueError("samples have no baselines: expected rewards of greedy outputs")
+        # Rennie et al. 2017, eq. 7-9 if objective is self_critical:
+        #     gradient (r(w^s) - r(w_greedy)) grad log p(w^s)
         return _policy_loss(log_probabilities, samples, samples.baselines)
 
 
@@ -110,7 +113,9 @@ class MinimumRisk:
         self, log_probabilities: Float[Tensor, "sample"], samples: Samples
     ) -> Float[Tensor, ""]:
         """Return the expected risk, summed over sentences."""
+        # Shen et al. 2016, eq. 4-7 if objective is minimum_risk: Q(y) = P(y)^a / sum_y' P(y')^a
         weights = _softmax_of_sentences(self.sharpness * log_probabilities, samples.sentences)
+        # Shen et al. 2016, eq. 4-7 if objective is minimum_risk: R = sum_y Q(y) Delta(y, y*)
         return (weights * (1 - samples.rewards)).sum()
 
 
@@ -164,6 +169,7 @@ class RewardObjective:
         loss = Loss(self.loss(logs, samples), penalties, output.measures)
         if self.likelihood_weight:
             likelihood = self.likelihood(model, batch, progress, generator)
+            # Wu et al. 2016, eq. 9 if objective is expected_reward: O_mixed = alpha O_ML + O_RL
             total = loss.sum + self.likelihood_weight * likelihood.sum
             loss = Loss(total, likelihood.penalties, likelihood.measures)
         return replace(loss, measures=(*loss.measures, *_measures(samples)))

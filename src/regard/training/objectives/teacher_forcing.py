@@ -31,6 +31,7 @@ class TeacherForcing:
         """Return the probability of a true token in this update."""
         end = self.start if self.end is None else self.end
         done = (progress.update - 1) / max(progress.total - 1, 1)
+        # Bengio et al. 2015, section 2.4 if teacher_forcing_end: e_i = k - c i
         return self.start + (end - self.start) * min(done, 1.0)
 
     def mask(
