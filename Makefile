@@ -3,7 +3,8 @@
 INSTALLED := .venv/.installed
 WORKERS ?= auto
 # One thread a process: several workers with several threads each would fight over the cores.
-PYTEST := OMP_NUM_THREADS=1 .venv/bin/python -m pytest
+# Bytecode is cached also where the environment forbids it: commands start in less time.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 .venv/bin/python -m pytest
 PARALLEL := --numprocesses $(WORKERS) --maxprocesses 8
 # The types of shapes are checked in `make test`.
 UNCHECKED := REGARD_TEST_SHAPES=0

@@ -50,6 +50,7 @@ def test_the_model_and_the_random_numbers_are_unchanged():
 
 def test_a_training_that_may_not_fit_is_warned_of(tmp_path, monkeypatch):
     plans = []
+    monkeypatch.setattr("regard.pipeline.plan.peak_of_update", peak_of_update)
     monkeypatch.setattr("regard.pipeline.plan.free_ram", lambda: 1000)
     training.train(smaller(updates=1), tmp_path / "run", begin=plans.append)
     (finding,) = [each for each in plans[0].findings if "of memory" in each.text]
@@ -61,6 +62,7 @@ def test_a_training_that_may_not_fit_is_warned_of(tmp_path, monkeypatch):
 
 
 def test_a_training_far_beyond_the_memory_of_the_machine_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.pipeline.plan.peak_of_update", peak_of_update)
     for name in ("free_ram", "ram_limit"):
         monkeypatch.setattr(f"regard.pipeline.plan.{name}", lambda: 1000)
     experiment = smaller(updates=1)
