@@ -67,7 +67,8 @@ def test_recipes_have_the_equations_of_their_attention_and_papers(name):
 def test_the_equations_of_one_recipe():
     """Equation 6 of Bahdanau et al. is the softmax; a GRU is no LSTM."""
     of_recipe = {each for each, names in recipes_of_equations().items() if "copy" in names}
-    (softmax,) = (each for each in of_recipe if each.place == "eq. 6")
+    of_paper = [each for each in of_recipe if each.paper == "Bahdanau et al. 2015"]
+    (softmax,) = (each for each in of_paper if each.place.startswith("eq. 6"))
     line = softmax.path.read_text(encoding="utf8").splitlines()[softmax.line - 1]
     assert "torch.softmax" in line
     papers = {each.paper for each in of_recipe}

@@ -84,9 +84,9 @@ def weighted_sum(
 ) -> AttentionOutput:
     """Return the sum of the values, multiplied by their weights after dropout. The output has
     weights and scores with `need_weights` only."""
-    # Bahdanau et al. 2015, eq. 5 if wiring is bahdanau: c_i = sum_j a_ij h_j
+    # Bahdanau et al. 2015, eq. 5 (from memory) if wiring is bahdanau: c_i = sum_j a_ij h_j
     # Luong et al. 2015, section 3.1 if wiring is luong: c_t = sum_s a_t(s) h_s
-    # Xu et al. 2015, eq. 13 if task is caption: z_t = sum_i a_ti a_i
+    # Xu et al. 2015, eq. 13 (from memory) if task is caption: z_t = sum_i a_ti a_i
     # Yang et al. 2016, eq. 7 if query is learned: s = sum_t a_t h_t
     # Vaswani et al. 2017, eq. 1 if kind is transformer: softmax(Q K^T / sqrt(d_k)) V
     context = mix(dropout(weights), values, mask)

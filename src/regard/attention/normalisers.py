@@ -45,9 +45,11 @@ class Softmax:
         scores: Float[Tensor, "*batch target source"],
         mask: Bool[Tensor, "*#batch #target #source"] | None,
     ) -> Float[Tensor, "*batch target source"]:
-        # Bahdanau et al. 2015, eq. 6 if wiring is bahdanau: a_ij = exp(e_ij) / sum_k exp(e_ik)
-        # Luong et al. 2015, eq. 7 if wiring is luong: a_t(s) = exp(score(h_t, h_s)) / sum
-        # Xu et al. 2015, eq. 5 if task is caption: a_ti = exp(e_ti) / sum_k exp(e_tk)
+        # Bahdanau et al. 2015, eq. 6 (from memory) if wiring is bahdanau:
+        #     a_ij = exp(e_ij) / sum_k exp(e_ik)
+        # Luong et al. 2015, eq. 7 (from memory) if wiring is luong:
+        #     a_t(s) = exp(score(h_t, h_s)) / sum_s' exp(score(h_t, h_s'))
+        # Xu et al. 2015, eq. 5 (from memory) if task is caption: a_ti = exp(e_ti) / sum_k exp(e_tk)
         # Yang et al. 2016, eq. 6 if query is learned: a_t = exp(u_t . u_w) / sum_t exp(u_t . u_w)
         # Vaswani et al. 2017, eq. 1, weights if kind is transformer: softmax(Q K^T / sqrt(d_k))
         return _normalise(partial(torch.softmax, dim=-1), scores, mask, self.temperature)

@@ -67,8 +67,8 @@ def next_state(
         raise ValueError("cell: expected one for an lstm, got none")
     enter, forget, new, leave = (input_gates + recurrent_gates).chunk(4, dim=-1)
     # Hochreiter and Schmidhuber 1997, from memory if cell is lstm: c_t = f c_{t-1} + i g
-    # Xu et al. 2015, eq. 2 if task is caption: c_t = f_t c_{t-1} + i_t g_t
+    # Xu et al. 2015, eq. 2 (from memory) if task is caption: c_t = f_t c_{t-1} + i_t g_t
     cell = torch.sigmoid(forget) * last.cell + torch.sigmoid(enter) * torch.tanh(new)
     # Hochreiter and Schmidhuber 1997, from memory if cell is lstm: h_t = o tanh(c_t)
-    # Xu et al. 2015, eq. 3 if task is caption: h_t = o_t tanh(c_t)
+    # Xu et al. 2015, eq. 3 (from memory) if task is caption: h_t = o_t tanh(c_t)
     return CellState((torch.sigmoid(leave) * torch.tanh(cell)).to(input_gates.dtype), cell)

@@ -37,7 +37,8 @@ def run_sequences(
     below: Tensor | PackedSequence = inputs
     if lengths is not None:
         below = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
-    # Bahdanau et al. 2015, section 3.2 if bidirectional: h_j = [h_j forwards; h_j backwards]
+    # Bahdanau et al. 2015, section 3.2 (from memory) if bidirectional:
+    #     h_j = [h_j forwards; h_j backwards]
     states, end = layer(below)
     if isinstance(states, PackedSequence):
         states = pad_packed_sequence(states, batch_first=True, total_length=mask.size(1))[0]

@@ -95,7 +95,7 @@ class ResidualStack(LayerStack):
         for number, layer in enumerate(self.layers):
             entering = concatenated(self.dropout(below), beside) if number else inputs
             states, end = run_layer(number, layer, entering)
-            # Wu et al. 2016, section 3.1: x_t^i = m_t^i + x_t^{i-1}
+            # Wu et al. 2016, section 3.1: x_t^i = m_t^i + x_t^{i-1}, from the third layer on
             below = states + below if number >= FIRST_RESIDUAL else states
             outputs.append(below)
             ends.append(end)
