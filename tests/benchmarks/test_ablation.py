@@ -25,16 +25,6 @@ def test_the_interval_is_the_smallest_one_with_its_probability(count):
     assert tails[0] <= 0.025 < tails[1]
 
 
-@pytest.mark.parametrize(
-    ("option", "known"), [("--parts", "'candidates'"), ("--only", "'decoding'")]
-)
-def test_unknown_names_are_an_error(option, known, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["ablation.py", "DATA", option, "nothing"])
-    with pytest.raises(SystemExit, match="2"):
-        ablation.main()
-    assert known in capsys.readouterr().err
-
-
 class Data:
     """Batches of a training with one batch."""
 

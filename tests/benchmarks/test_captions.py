@@ -5,7 +5,6 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from regard.cli.main import run
 from regard.cli.training import train
 from regard.recipes import flat
 from tests.benchmarks.scripts import script
@@ -34,24 +33,6 @@ def test_an_interrupted_training_is_resumed_and_finished_work_is_skipped(command
     assert (first.system, first.updates, first.cpu_seconds) == ("soft", 2, 60.0)  # two sessions
     assert (second.system, second.seed, second.megabytes) == ("hard", 2, 50.0)
     assert set(captions.SCORES) <= set(second.scores)
-
-
-def test_a_run_that_was_trained_before_is_scored_only(commands, tmp_path):
-    commands, _ = commands
-    run([*captions.command("plain", 1, tmp_path, is_tiny=True)])
-    captions.finish("plain", 1, tmp_path, is_tiny=True)
-    assert commands == [("evaluate", str(tmp_path / "plain-1"))]
-    (result,) = captions.all_results(tmp_path)
-    assert (result.cpu_seconds, result.megabytes) == (None, None)
-    assert captions.ATTENTION not in result.scores
-
-
-def test_a_run_with_an_incomplete_log_is_not_finished(tmp_path):
-    assert not captions.is_finished(tmp_path)
-    (tmp_path / "log.jsonl").write_text('{"kind": "tr')
-    assert not captions.is_finished(tmp_path)
-    (tmp_path / "log.jsonl").write_text('{"kind": "end", "reason": "finished"}\n')
-    assert captions.is_finished(tmp_path)
 
 
 def test_captioners_differ_in_their_attention_alone(tmp_path):
@@ -105,10 +86,3 @@ def test_the_page_and_the_figure_are_written_when_all_is_finished(results, tmp_p
     captions.main(command)
     assert "| no attention | 87.0 ± 1.0 % |" in page.read_text()
     assert (tmp_path / "figures/captions-attention.png").stat().st_size > 1000
-
-
-def test_the_figure_names_every_captioner(results, tmp_path):
-    captions.draw(results, tmp_path / "figure.svg")
-    text = (tmp_path / "figure.svg").read_text(encoding="utf8")
-    for system, mean in zip(captions.SYSTEMS.values(), (97, 92, 87), strict=True):
-        assert f">{system.title}, {mean}.0<" in text

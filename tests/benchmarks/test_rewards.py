@@ -1,7 +1,6 @@
 """The comparison of rewards with the likelihood: what is trained, resumed, scored and written."""
 
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 
@@ -87,21 +86,3 @@ def test_the_table_has_paired_differences():
         "| self_critical | 93.50 ± 2.12 (92.00, 95.00) | +1.50 ± 0.71 (+2.00, +1.00) | 5.500 | "
         "1.5 | 50 |"
     )
-
-
-def test_the_table_has_the_scores_of_all_rows():
-    """Results of an earlier version of the script have fewer scores."""
-    rows = [
-        rewards.Result("scenes", "likelihood", seed, scores, None, 90.0, 50.0)
-        for seed, scores in ((1, {"CIDEr-D": 7.0, "true": 90.0}), (2, {"true": 94.0}))
-    ]
-    for results in (rows, rows[::-1]):
-        assert rewards.table(results).startswith("| scenes | true | minus likelihood | reward of")
-
-
-def test_the_data_of_multi30k_must_be_named(capsys):
-    with pytest.raises(SystemExit):
-        rewards.main(["--tasks", "multi30k"])
-    assert "needs --data" in capsys.readouterr().err
-    assert [*rewards.tasks_of(None)] == ["scenes"]
-    assert [*rewards.tasks_of(Path("x"))] == ["multi30k", "scenes"]

@@ -1,6 +1,5 @@
 """Commands in processes of their own, and what they use."""
 
-import signal
 import subprocess
 import sys
 import time
@@ -58,16 +57,3 @@ def test_an_interrupted_command_is_terminated(program):
         whole_runs.measure_command("import time; time.sleep(60)", on_usage=stop)
     assert time.perf_counter() - before < 30
     assert not whole_runs.PROCESSES
-
-
-def test_a_signal_is_the_negative_status(program):
-    code = f"import os, signal; os.kill(os.getpid(), {int(signal.SIGTERM)})"
-    assert whole_runs.measure_command(code).status == -signal.SIGTERM
-
-
-def test_a_page_without_marks_is_rejected(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("no marks\n")
-    with pytest.raises(SystemExit, match="expected the lines <!-- table2: begin -->"):
-        whole_runs.rewrite_block(page, "table2", "text")
-    assert page.read_text() == "no marks\n"
