@@ -41,12 +41,9 @@ def test_attention_and_alternatives_do_not_change_translations(family, beam, pre
     except UserError:
         pytest.skip(f"{precision} needs instructions or kernels")
     assert outputs(model.translate(texts(), search=search)) == plain
-    for num_best in range(2, beam + 1):
-        both = [
-            model.translate(texts(), search=search, num_best=num_best, attention=attention)
-            for attention in (False, True)
-        ]
-        assert [outputs(each) for each in both] == [plain, plain]
+    for attention in (False, True) if beam > 1 else ():
+        best = model.translate(texts(), search=search, num_best=beam, attention=attention)
+        assert outputs(best) == plain
 
 
 @pytest.mark.parametrize("family", ["captioner", "captioner-transformer", "captioner-hard"])
