@@ -1,5 +1,7 @@
 """Progress without a terminal: a line after ten seconds, then one a minute."""
 
+from pathlib import Path
+
 import pytest
 from PIL import Image
 
@@ -71,33 +73,28 @@ def test_outputs_in_a_file_are_counted(clock, capsys, tmp_path):
     assert (captured.out, captured.err) == ("", "translated: 2,048\n")
 
 
-@pytest.mark.parametrize("name", ["lines.txt", "table.csv"])
-@pytest.mark.parametrize(("command", "run"), [("translate", "plain"), ("classify", "classifier")])
-def test_commands_count_their_outputs(capsys, tmp_path, monkeypatch, command, run, name):
-    monkeypatch.setattr(progress, "FIRST_LINE", 0)
-    (tmp_path / name).write_text("source,n\na b,1\nc,2\n" if name == "table.csv" else "a b\nc\n")
-    options = ("--source-column", "source") if name == "table.csv" else ()
-    command = (command, RUNS / run, tmp_path / name, *options)
-    status, out, err = regard(capsys, *command, "-o", tmp_path / f"out-{name}")
-    assert (status, out) == (0, "")
-    assert "d: 2\n" in err
-    assert "d: 2\n" not in regard(capsys, *command)[2]
-
-
 @pytest.mark.parametrize(
-    ("command", "run", "name"),
-    [("score", "plain", "pairs.tsv"), ("caption", "captioner", "images")],
+    ("line", "number"),
+    [
+        ("translate plain lines.txt", 2),
+        ("translate plain table.csv", 3),
+        ("classify classifier lines.txt", 2),
+        ("classify classifier table.csv", 3),
+        ("score plain pairs.tsv", 2),
+        ("caption captioner images", 2),
+    ],
 )
-def test_scores_and_captions_are_counted(capsys, tmp_path, monkeypatch, command, run, name):
+def test_commands_count_their_outputs(capsys, tmp_path, monkeypatch, line, number):
     monkeypatch.setattr(progress, "FIRST_LINE", 0)
-    if command == "score":
-        (tmp_path / name).write_text("a b\tb\nc\td\n")
-    else:
-        (tmp_path / name).mkdir()
-        for number in range(2):
-            Image.new("RGB", (9, 7)).save(tmp_path / name / f"{number}.png")
-    command = (command, RUNS / run, tmp_path / name)
-    status, out, err = regard(capsys, *command, "-o", tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    Path("lines.txt").write_text("a b\nc\n")
+    Path("table.csv").write_text("source,n\na b,1\nc,2\nd,3\n")
+    Path("pairs.tsv").write_text("a b\tb\nc\td\n")
+    Path("images").mkdir()
+    for image in range(2):
+        Image.new("RGB", (9, 7)).save(f"images/{image}.png")
+    command, run, *words = line.split()
+    status, out, err = regard(capsys, command, RUNS / run, *words, "-o", "out.csv.txt")
     assert (status, out) == (0, "")
-    assert "d: 2\n" in err
-    assert "d: 2\n" not in regard(capsys, *command)[2]
+    assert f"d: {number}\n" in err
+    assert f"d: {number}\n" not in regard(capsys, command, RUNS / run, *words)[2]

@@ -14,6 +14,7 @@ from regard.cli import main
 from regard.data.images.annotations import read_captions
 from regard.trace import Trace
 from tests.cli.test_commands import regard
+from tests.small_runs import RUNS
 
 SCENE = "large red circle top left; small blue square centre"
 SMALL = ("--data.synthetic-size", 24, "--data.dev-size", 10, "--data.test-size", 10)
@@ -40,24 +41,6 @@ def test_circular_links_and_invalid_names_do_not_stop_other_captions(capsys, run
     assert "self.jpg" in err
     assert "is not UTF-8: rename the file" in err
     assert (tmp_path / "out").read_text().startswith(f"{good}\t")
-
-
-@pytest.fixture(scope="module")
-def transformer(tmp_path_factory):
-    """One whose decoder has two layers and three heads, and cuts words to pieces."""
-    path = tmp_path_factory.mktemp("captions") / "transformer"
-    options = ["train", "shapes-caption", "-o", path, *SMALL, "--model.decoder.kind", "transformer"]
-    options += [
-        "--model.decoder.layers",
-        2,
-        "--model.decoder.heads",
-        3,
-        "--data.tokenizer",
-        "characters",
-    ]
-    options += ["--data.max-length", 200]
-    assert main.run([str(each) for each in options]) == 0
-    return path
 
 
 def test_images_are_printed_with_captions_and_traces(run, tmp_path, capsys):
@@ -153,20 +136,19 @@ def test_a_photograph_is_drawn_in_its_own_proportions(run, tmp_path, capsys):
     assert sizes[0][1] > sizes[1][1]
 
 
-def test_layers_and_heads_of_a_captioner_are_drawn_apart(transformer, tmp_path, capsys):
-    drawn = []
-    for flags in ((), ("--layer", 1), ("--layer", 1, "--head", 3)):
+def test_layers_and_heads_of_a_captioner_are_drawn_apart(tmp_path, capsys):
+    run, image, drawn = RUNS / "captioner-transformer", tmp_path / "image.png", []
+    Image.new("RGB", (9, 9), "red").save(image)
+    for flags in ((), ("--layer", 1), ("--layer", 1, "--head", 2)):
         path = tmp_path / f"{len(drawn)}.svg"
-        status, _, err = regard(capsys, "plot", transformer, SCENE, "-o", path, *flags)
+        status, _, err = regard(capsys, "plot", run, image, "-o", path, *flags)
         assert (status, err) == (0, "")
         drawn.append(path.read_text())
     assert len(set(drawn)) == 3
-    assert "layer 1, head 3; colour" in drawn[2]
-    status, out, _ = regard(
-        capsys, "plot", transformer, SCENE, "--kind", "decoder", "--layer", 2, "--mean"
-    )
+    assert "layer 1, head 2; colour" in drawn[2]
+    status, out, _ = regard(capsys, "plot", run, image, "--kind", "decoder", "--layer", 1, "--mean")
     assert status == 0
-    assert out.splitlines()[1] == "decoder, layer 2"
+    assert out.splitlines()[1] == "decoder, layer 1"
     assert "<sos>" in out
 
 

@@ -123,14 +123,6 @@ def test_columns_of_a_table_may_be_named(run, tmp_path, capsys):
     assert (status, out.splitlines()[0]) == (0, "a\tb\tprediction\tprobability")
 
 
-def test_the_delimiter_of_a_table_may_be_named(run, tmp_path, capsys):
-    table = tmp_path / "table.csv"
-    table.write_text("a, b!who is it\nc, d!so where\n")
-    named = ("--delimiter", "!", "--source-column", 2)
-    status, out, _ = regard(capsys, "classify", run, table, *named)
-    assert (status, [row.split("!")[2] for row in out.splitlines()]) == (0, ["person", "place"])
-
-
 def test_a_table_is_scored_by_the_named_columns(run, tmp_path, capsys):
     table = tmp_path / "table.csv"
     table.write_text("words,kind\n" + "".join(f"{text},{label}\n" for text, label in TEST))
