@@ -173,16 +173,6 @@ def test_search_options_default_to_the_runs_recipe(capsys, run, tmp_path, monkey
     assert all(each.max_ratio is not None for each in asked)
 
 
-def test_lines_with_tabs_have_no_translation(capsys, run, tmp_path):
-    text = tmp_path / "in.txt"
-    text.write_text("a\nb\tx\nc\ty\n")
-    status, out, err = regard(capsys, "translate", run, text)
-    assert status == 1
-    assert out.splitlines()[1:] == ["", ""]
-    assert err.startswith("lines 2, 3 have a tab")
-    assert err.count("\n") == 1
-
-
 def test_lines_longer_than_any_in_training_are_named(capsys, run, tmp_path):
     text = tmp_path / "in.txt"
     text.write_text("a b\n" + "a " * 201 + "\n\n" + "b " * 300 + "\n")
@@ -373,16 +363,6 @@ def test_examples_of_the_dev_score_are_cut_off(capsys):
     assert len(printed) < 120
 
 
-def test_lines_that_are_not_utf8_are_reported_in_one_line(capsys, run, tmp_path):
-    text = tmp_path / "in.txt"
-    text.write_bytes("é\n".encode() + b"\xff\n" * 7 + "é\n".encode() * 9)
-    _, out, err = regard(capsys, "translate", run, text)
-    assert out.count("\n") == 17
-    assert err.count("became") == 1
-    assert "7 lines not in UTF-8" in err
-    assert "lines 2, 3, 4, 5, 6 and 2 more" in err
-
-
 def test_the_encoding_of_a_file_is_recognised_or_set(capsys, run, tmp_path):
     text = tmp_path / "in.txt"
     text.write_text("a b c\n\nb\n")
@@ -400,16 +380,6 @@ def test_the_encoding_of_a_file_is_recognised_or_set(capsys, run, tmp_path):
     text.write_bytes(b"a\n\x81\n")
     _, _, err = regard(capsys, "translate", run, text, "--encoding", "cp1252")
     assert "1 line not in CP1252 (line 2); bytes that cannot be read became" in err
-
-
-def test_data_generates_pairs_that_check_reports_on(capsys, tmp_path):
-    path = tmp_path / "numbers.tsv"
-    _, out, _ = regard(capsys, "data", "numbers", "--size", 50, "-o", path)
-    assert "50 pairs" in out
-    assert len(path.read_text().splitlines()) == 50
-    status, out, _ = regard(capsys, "check", path)
-    assert status == 0
-    assert "50 pairs" in out
 
 
 def test_data_lists_the_examples_with_the_commands_that_train_them(capsys):
@@ -518,19 +488,6 @@ def test_recipes_prints_the_cost_of_training(capsys):
     assert "assumed: only the data gives it" in out
 
 
-def test_train_takes_a_file_of_pairs_and_flags(capsys, tmp_path):
-    data = tmp_path / "mine.tsv"
-    data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
-    status, out, _ = regard(
-        capsys,
-        *("train", data, "-o", tmp_path / "run", "--model.size", 8, "--training.epochs", 1),
-        *("--data.dev-size", 5, "--data.test-size", 5),
-    )
-    assert status == 0
-    assert "30 pairs, 5 for the dev score" in out
-    assert (tmp_path / "run" / "curve.png").exists()
-
-
 def word_to_word(path):
     """A file of pairs of one word each."""
     path.write_text("".join(f"{4 * letter}\t{2 * letter}\n" for letter in LETTERS))
@@ -555,22 +512,6 @@ def test_targets_of_one_word_do_not_save_the_initial_weights(capsys, tmp_path):
     losses = [line["loss"] for line in dev]
     assert losses == sorted(losses, reverse=True)
     assert [line["best"] for line in dev] == [True, True, True]
-
-
-def test_resuming_remembers_the_options(capsys, tmp_path):
-    data = tmp_path / "mine.tsv"
-    data.write_text("".join(f"w{number}\tv{number}\n" for number in range(40)))
-    command = ("train", data, "-o", tmp_path / "run")
-    regard(capsys, *command, "--model.size", 8, "--training.epochs", 1)
-    status, _, err = regard(capsys, *command)
-    assert status == 1
-    assert "--resume" in err
-    status, out, _ = regard(capsys, *command, "--resume", "--training.epochs", 2)
-    assert status == 0
-    assert "epoch   2" in out
-    status, _, err = regard(capsys, *command, "--resume", "--model.size", 9)
-    assert status == 1
-    assert err.count("\n") == 1
 
 
 @pytest.fixture(scope="module")

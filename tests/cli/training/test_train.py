@@ -1,7 +1,6 @@
 """`regard train`: which recipe, which file, which folder."""
 
 import io
-import json
 import re
 import shlex
 import shutil
@@ -448,17 +447,6 @@ def test_the_folder_of_a_run(here, arguments, folder):
 def test_a_recipe_name_has_priority_over_a_folder(capsys, here):
     (here / "copy").mkdir()
     assert parse(["copy"]).experiment.data.synthetic == "copy"
-
-
-def test_a_file_of_labels_is_classified(capsys, here):
-    lines = [f"{word} {number}\t{word}" for number in range(20) for word in ("red", "blue")]
-    (here / "mine.tsv").write_text("".join(f"{line}\n" for line in lines))
-    small = ("--model.size", 8, "--training.epochs", 2)
-    status, out, err = regard(capsys, "mine.tsv", "--data.task", "classify", *small)
-    assert (status, err) == (0, "")
-    assert "try it: regard classify runs/mine" in out
-    labels = json.loads((here / "runs" / "mine" / "targets.json").read_text())
-    assert sorted(labels["targets"]["names"]) == ["blue", "red"]
 
 
 def test_a_file_of_which_few_lines_can_be_read_is_not_trained_on(capsys, here):
