@@ -31,9 +31,6 @@ CASES = {
     "translate bahdanau table.csv -o out.csv --beam 2 --nbest 2": (
         "out.csv is the name of a table, but --nbest 2 writes"
     ),
-    "translate bahdanau table.csv -o out.csv --beam 2 --verbose": (
-        "out.csv has one translation in each row: leave out --nbest and --verbose"
-    ),
     "translate bahdanau table.csv -o out.csv.gz": "cannot write out.csv.gz: files are",
     "translate bahdanau table.csv --trace t.jsonl.gz": "cannot write t.jsonl.gz: files are",
     "translate bahdanau lines.txt -o out.csv --nbest 2": "--nbest 2 writes 2 lines for a",
