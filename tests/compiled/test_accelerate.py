@@ -1,6 +1,6 @@
 """Accelerated classes against their formulas: outputs, gradients, and every way to use a model.
 
-Exports, traces and torch.compile are in tests/attention/test_other_programs.py."""
+Exports, traces and torch.compile of attention are in tests/attention/test_other_programs.py."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import copy
 import pickle
 import sys
 from contextlib import nullcontext
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 
 import regard
 from regard.attention import Additive, Attention, Concat, Dot, General, ScaledDot, SharedAdditive
@@ -182,6 +187,38 @@ def test_copies_are_accelerated_and_equal(name, copied):
     again = copied(module)
     assert list(map(type, again.modules())) == list(map(type, module.modules()))
     assert_equal(results(again, inputs)[:1], results(module, inputs)[:1], 0)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Start the communication of one process with itself."""
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("processes", "unchecked")
+@pytest.mark.parametrize(
+    ("way", "name"),
+    [*product(["ddp", "fully_shard"], NAMES), ("compile", "RecurrentStack gru False")],
+)
+def test_wrapped_modules_equal_the_formula(way, name):
+    torch._dynamo.reset()
+    module, inputs = make(name)
+    with regard.plain():
+        formulas = results(module, inputs)
+    if way == "fully_shard":
+        ours = results(fully_shard(module, mesh=init_device_mesh("cpu", (1,))), inputs)
+        ours = [x.full_tensor() if isinstance(x, DTensor) else x for x in ours]
+    else:
+        wrap = (
+            nn.parallel.DistributedDataParallel
+            if way == "ddp"
+            else partial(torch.compile, backend="eager")
+        )
+        has_parameters = any(True for _ in module.parameters())
+        ours = results(wrap(module) if has_parameters else module, inputs)
+    assert_equal(ours, formulas, 2e-5)
 
 
 def test_parameters_and_optimisers_are_those_of_before():
