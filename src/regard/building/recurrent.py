@@ -180,7 +180,7 @@ def _build_stack(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding:
         _input_size(config, encoder, feeding),
         size,
         config.layers,
-        beside_size=context_size(config, encoder) if config.wiring == "gnmt" else 0,
+        shared_size=context_size(config, encoder) if config.wiring == "gnmt" else 0,
         dropout=require_resolved(config.dropout),
     )
     if isinstance(stack, ResidualStack):

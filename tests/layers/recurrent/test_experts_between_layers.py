@@ -16,9 +16,9 @@ from tests.oracles import recurrent as oracle
 NUM_EXPERTS, NUM_ACTIVE = 5, 2
 
 
-def build(*, num_layers=3, bidirectional=False, beside_size=0, dropout=0.0):
+def build(*, num_layers=3, bidirectional=False, shared_size=0, dropout=0.0):
     torch.manual_seed(2)
-    sizes = dict(bidirectional=bidirectional, beside_size=beside_size, dropout=dropout)
+    sizes = dict(bidirectional=bidirectional, shared_size=shared_size, dropout=dropout)
     stack = ResidualStack("lstm", 3, 7, num_layers, **sizes)
     size = 14 if bidirectional and num_layers == 2 else 7
     stack.experts = Experts(NoisyTopKGate(size, NUM_EXPERTS, NUM_ACTIVE), 11)
@@ -60,28 +60,26 @@ def test_whole_sequences_equal_the_loop(num_layers, bidirectional):
     torch.testing.assert_close(weights.sum(dim=-1), MASK.double())
 
 
-@pytest.mark.parametrize(("num_layers", "beside_size"), [(2, 0), (2, 2), (3, 2)])
+@pytest.mark.parametrize(("num_layers", "shared_size"), [(2, 0), (2, 2), (3, 2)])
 @torch.no_grad()
-def test_positions_from_a_state_and_steps_equal_the_loop(num_layers, beside_size):
-    stack = build(num_layers=num_layers, beside_size=beside_size).eval()
+def test_positions_from_a_state_and_steps_equal_the_loop(num_layers, shared_size):
+    stack = build(num_layers=num_layers, shared_size=shared_size).eval()
     (hidden, cell), rows = state(stack)
     inputs = torch.randn(3, 5, 3, dtype=torch.double)
-    beside = torch.randn(3, 5, beside_size, dtype=torch.double) if beside_size else None
-    whole = stack(inputs, hidden, cell, beside)
+    whole = stack(inputs, hidden, cell)
     compute = partial(mixture, stack.experts)
     for row, first in enumerate(rows):
-        extra = None if beside is None else beside[row].numpy()
+        extra = inputs[row, :, 3 - shared_size :].numpy()
         layers, _ = oracle.residual(
             weights_of(stack), inputs[row].numpy(), extra, first, mixture=compute
         )
         for ours, expected in zip(whole.outputs, layers, strict=True):
             np.testing.assert_allclose(ours[row], expected, atol=1e-12)
-    above = stack.above(inputs, whole.outputs[0], hidden, cell, beside)
+    above = stack.above(inputs, whole.outputs[0], hidden, cell)
     for ours, expected in zip(above.outputs, whole.outputs, strict=True):
         torch.testing.assert_close(ours, expected)
     for position in range(5):
-        extra = None if beside is None else beside[:, position]
-        step = stack.step(inputs[:, position], hidden, cell, extra)
+        step = stack.step(inputs[:, position], hidden, cell)
         for ours, expected in zip(step.outputs, whole.outputs, strict=True):
             torch.testing.assert_close(ours[:, 0], expected[:, position])
         hidden, cell = step.hidden, step.cell

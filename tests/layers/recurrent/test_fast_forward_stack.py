@@ -70,17 +70,16 @@ def test_outputs_of_padding_are_zeros_for_inputs_that_are_not_numbers(kind, bidi
         torch.testing.assert_close(ours, of_numbers)
 
 
-@pytest.mark.parametrize("beside_size", [0, 2])
+@pytest.mark.parametrize("shared_size", [0, 2])
 @every_kind
 @torch.no_grad()
-def test_positions_from_a_state_and_steps_equal_the_loop(kind, beside_size):
-    stack = build(kind, beside_size=beside_size)
+def test_positions_from_a_state_and_steps_equal_the_loop(kind, shared_size):
+    stack = build(kind, shared_size=shared_size)
     (hidden, cell), rows = state(stack)
     inputs = torch.randn(3, 7, 3, dtype=torch.double)
-    beside = torch.randn(3, 7, beside_size, dtype=torch.double) if beside_size else None
-    whole = stack(inputs, hidden, cell, beside)
+    whole = stack(inputs, hidden, cell)
     for row, first in enumerate(rows):
-        extra = None if beside is None else beside[row].numpy()
+        extra = inputs[row, :, 3 - shared_size :].numpy()
         layers, _, ends = oracle.fast_forward(
             weights_of(stack), inputs[row].numpy(), first=first, beside=extra
         )
@@ -88,14 +87,13 @@ def test_positions_from_a_state_and_steps_equal_the_loop(kind, beside_size):
             np.testing.assert_allclose(ours[row], expected, atol=1e-12)
         np.testing.assert_allclose(whole.hidden[row], [end.hidden for end in ends], atol=1e-12)
     for ours, expected in zip(
-        stack.above(inputs, whole.outputs[0], hidden, cell, beside).outputs,
+        stack.above(inputs, whole.outputs[0], hidden, cell).outputs,
         whole.outputs,
         strict=True,
     ):
         torch.testing.assert_close(ours, expected)
     for position in range(7):
-        extra = None if beside is None else beside[:, position]
-        step = stack.step(inputs[:, position], hidden, cell, extra)
+        step = stack.step(inputs[:, position], hidden, cell)
         for ours, expected in zip(step.outputs, whole.outputs, strict=True):
             torch.testing.assert_close(ours[:, 0], expected[:, position])
         hidden, cell = step.hidden, step.cell
@@ -127,10 +125,10 @@ def test_gradients_equal_finite_differences(kind):
 @every_kind
 @torch.no_grad()
 def test_frozen_steps_equal_those_of_the_model(kind):
-    stack = build(kind, beside_size=2).float().eval()
+    stack = build(kind, shared_size=2).float().eval()
     hidden = torch.randn(3, 5, 11)
     cell = torch.randn(3, 5, 11) if kind == "lstm" else None
-    arguments = torch.randn(3, 3), hidden, cell, torch.randn(3, 2)
+    arguments = torch.randn(3, 3), hidden, cell
     ours, expected = freeze(stack).step(*arguments), stack.step(*arguments)
     torch.testing.assert_close(ours.outputs[-1], expected.outputs[-1])
 
@@ -178,7 +176,5 @@ def test_fresh_connections_keep_the_variance(bidirectional):
 
 def test_impossible_arguments_are_rejected():
     inputs, hidden = torch.zeros(3, 7, 3), torch.zeros(3, 5, 11)
-    with pytest.raises(ValueError, match=r"beside: expected shape \(3, 7, 2\), got none"):
-        build("gru", beside_size=2)(inputs.double(), hidden.double())
     with pytest.raises(ValueError, match="two columns has no steps: use `encode`"):
         build("gru", bidirectional=True)(inputs, hidden)

@@ -18,10 +18,10 @@ LENGTHS = (7, 2, 5)
 MASK = torch.arange(7) < torch.tensor(LENGTHS)[:, None]
 
 
-def build(kind, *, bidirectional=False, beside_size=0, num_layers=5):
+def build(kind, *, bidirectional=False, shared_size=0, num_layers=5):
     torch.manual_seed(2)
     return ResidualStack(
-        *(kind, 3, 11, num_layers), bidirectional=bidirectional, beside_size=beside_size
+        *(kind, 3, 11, num_layers), bidirectional=bidirectional, shared_size=shared_size
     ).double()
 
 
@@ -68,24 +68,22 @@ def test_whole_sequences_equal_the_loop(kind, bidirectional):
             assert output.cell is None
 
 
-@pytest.mark.parametrize("beside_size", [0, 2])
+@pytest.mark.parametrize("shared_size", [0, 2])
 @every_kind
 @torch.no_grad()
-def test_positions_from_a_state_and_steps_equal_the_loop(kind, beside_size):
-    stack = build(kind, beside_size=beside_size)
+def test_positions_from_a_state_and_steps_equal_the_loop(kind, shared_size):
+    stack = build(kind, shared_size=shared_size)
     (hidden, cell), rows = state(stack)
     inputs = torch.randn(3, 7, 3, dtype=torch.double)
-    beside = torch.randn(3, 7, beside_size, dtype=torch.double) if beside_size else None
-    whole = stack(inputs, hidden, cell, beside)
+    whole = stack(inputs, hidden, cell)
     for row, first in enumerate(rows):
-        extra = None if beside is None else beside[row].numpy()
+        extra = inputs[row, :, 3 - shared_size :].numpy()
         layers, ends = oracle.residual(weights_of(stack), inputs[row].numpy(), extra, first)
         for ours, expected in zip(whole.outputs, layers, strict=True):
             np.testing.assert_allclose(ours[row], expected, atol=1e-12)
         np.testing.assert_allclose(whole.hidden[row], [end.hidden for end in ends], atol=1e-12)
     for position in range(7):
-        extra = None if beside is None else beside[:, position]
-        step = stack.step(inputs[:, position], hidden, cell, extra)
+        step = stack.step(inputs[:, position], hidden, cell)
         for ours, expected in zip(step.outputs, whole.outputs, strict=True):
             torch.testing.assert_close(ours[:, 0], expected[:, position])
         hidden, cell = step.hidden, step.cell
@@ -129,15 +127,14 @@ def computed(stack, inputs, run):
 @pytest.mark.parametrize("bidirectional", [False, True])
 @every_kind
 def test_kernels_and_torch_give_the_same_numbers_and_gradients(kind, bidirectional):
-    precise = build(kind, bidirectional=bidirectional, beside_size=0 if bidirectional else 2)
+    precise = build(kind, bidirectional=bidirectional, shared_size=0 if bidirectional else 2)
     inputs = torch.randn(3, 7, 3, dtype=torch.double)
     (hidden, cell), _ = state(precise)
-    beside = torch.randn(3, 7, 2, dtype=torch.double)
 
     def run(stack, inputs):
         if bidirectional:
             return stack.encode(inputs, MASK)
-        rest = (x if x is None else x.to(inputs.dtype) for x in (hidden, cell, beside))
+        rest = (x if x is None else x.to(inputs.dtype) for x in (hidden, cell))
         return stack(inputs, *rest)
 
     expected = computed(precise, inputs, run)
@@ -149,10 +146,10 @@ def test_kernels_and_torch_give_the_same_numbers_and_gradients(kind, bidirection
 @every_kind
 @torch.no_grad()
 def test_frozen_steps_equal_those_of_the_model(kind):
-    stack = build(kind, beside_size=2).float().eval()
+    stack = build(kind, shared_size=2).float().eval()
     hidden = torch.randn(3, 5, 11)
     cell = torch.randn(3, 5, 11) if kind == "lstm" else None
-    arguments = torch.randn(3, 3), hidden, cell, torch.randn(3, 2)
+    arguments = torch.randn(3, 3), hidden, cell
     ours, expected = freeze(stack).step(*arguments), stack.step(*arguments)
     torch.testing.assert_close(ours.outputs[-1], expected.outputs[-1])
 
@@ -168,11 +165,7 @@ def test_layers_with_hooks_are_called(kind):
 
 
 def test_impossible_arguments_are_rejected():
-    stack, inputs, hidden = build("gru", beside_size=2), torch.zeros(3, 7, 3), torch.zeros(3, 5, 11)
-    with pytest.raises(ValueError, match=r"beside: expected shape \(3, 7, 2\), got none"):
-        stack(inputs, hidden)
-    with pytest.raises(ValueError, match=r"beside: expected none, got shape \(3, 7, 2\)"):
-        build("gru")(inputs, hidden, None, torch.zeros(3, 7, 2))
+    stack, inputs, hidden = build("gru"), torch.zeros(3, 7, 3), torch.zeros(3, 5, 11)
     with pytest.raises(ValueError, match="two directions has no steps: use `encode`"):
         build("gru", bidirectional=True)(inputs, hidden)
     with pytest.raises(ValueError, match="cell: expected for an lstm alone, got none for lstm"):

@@ -29,13 +29,12 @@ class _Stack(Accelerated):
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        beside: Float[Tensor, "batch beside"] | None = None,
         mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         any_stack = cast(LayerStack, self)
         if needs_formula() or not (is_exactly(self, type(self)) and is_exact(any_stack)):
-            return self.formula.step(inputs, hidden, cell, beside, mask)
-        any_stack._check(inputs, 2, hidden, cell, beside)
+            return self.formula.step(inputs, hidden, cell, mask)
+        any_stack._check(inputs, 2, hidden, cell)
         has_kernel = single.has_kernel(any_stack.layers[0], inputs)
         step = single.scan_step if has_kernel else single.torch_step
         last = partial(CellState.of_layer, hidden, cell)
@@ -44,8 +43,9 @@ class _Stack(Accelerated):
             end = step(layer, below[:, 0], last(number))
             return end.hidden[:, None], end
 
-        beside, mask = (None if x is None else x[:, None] for x in (beside, mask))
-        return any_stack._run(inputs[:, None], beside, run_step, mask)
+        mask = None if mask is None else mask[:, None]
+        shared = any_stack._shared(inputs[:, None])
+        return any_stack._run(inputs[:, None], shared, run_step, mask)
 
     def _from_state(
         self, layer: nn.Module, inputs: Float[Tensor, "batch position input"], first: CellState

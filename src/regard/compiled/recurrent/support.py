@@ -78,6 +78,6 @@ def _has_supported_sizes(embedding: nn.Embedding, stack: Any, cross: Any) -> boo
         embedding.max_norm is None
         and is_exact(stack)
         and stack.size == stack.hidden_size
-        and not stack.beside_size
+        and not stack.shared_size
         and -stack.num_layers <= cross.query.layer < stack.num_layers
     )

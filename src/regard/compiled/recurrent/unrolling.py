@@ -157,7 +157,6 @@ def unroll_lowest(
         lowest.top,
         state.hidden[:, 0],
         None if state.cell is None else state.cell[:, 0],
-        context if parts.stack.beside_size else None,
         parts.mask_for_experts(inputs),
     )
     features = parts.features(layers.top, context, embedded)

@@ -41,12 +41,3 @@ def check_state(
     if (cell is None) == (kind == "lstm"):
         came = "none" if cell is None else "one"
         raise ValueError(f"cell: expected for an lstm alone, got {came} for {kind}")
-
-
-def check_beside(inputs: Tensor, beside: Tensor | None, size: int) -> None:
-    """Check the vectors beside the inputs of the layers above the lowest."""
-    shape = (*inputs.shape[:-1], size)
-    if (beside is None) != (size == 0) or (beside is not None and beside.shape != shape):
-        expected = f"shape {shape}" if size else "none"
-        came = "none" if beside is None else f"shape {tuple(beside.shape)}"
-        raise ValueError(f"beside: expected {expected}, got {came}")

@@ -29,7 +29,7 @@ from torch import nn
 from regard.layers.dropout import Dropout
 from regard.layers.masks import check_mask
 from regard.layers.recurrent.cells import NUM_GATES, CellState, next_state
-from regard.layers.recurrent.checks import check_beside, check_inputs, check_state
+from regard.layers.recurrent.checks import check_inputs, check_state
 from regard.layers.recurrent.layers import LAYERS, step_weights
 from regard.layers.recurrent.lengths import padded_lengths
 from regard.layers.recurrent.stack import (
@@ -50,7 +50,7 @@ class FastForwardStack(nn.Module):
     """Layers of one kind of cell with fast-forward connections.
 
     With `bidirectional`, there are two columns, each of the hidden size; such a stack computes
-    whole sequences only. `beside_size` is that of `RecurrentStack`. Dropout is applied to the
+    whole sequences only. `shared_size` is that of `RecurrentStack`. Dropout is applied to the
     states below a layer, and not to the fast-forward connection. Initial weights of this
     connection keep the variance of its signals.
 
@@ -66,7 +66,7 @@ class FastForwardStack(nn.Module):
         hidden_size: int,
         num_layers: int = 1,
         *,
-        beside_size: int = 0,
+        shared_size: int = 0,
         bidirectional: bool = False,
         dropout: float = 0.0,
     ) -> None:
@@ -75,10 +75,10 @@ class FastForwardStack(nn.Module):
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
-        self.beside_size = beside_size
+        self.shared_size = shared_size
         self.half_size = NUM_GATES[kind] * hidden_size // 2
         self.dropout = Dropout(dropout)
-        below = [self.half_size + hidden_size + beside_size] * (num_layers - 1)
+        below = [self.half_size + hidden_size + shared_size] * (num_layers - 1)
         self.columns = nn.ModuleList(
             nn.ModuleList(
                 LAYERS[kind](size, hidden_size, batch_first=True) for size in [input_size, *below]
@@ -99,17 +99,16 @@ class FastForwardStack(nn.Module):
         inputs: Float[Tensor, "batch position input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        beside: Float[Tensor, "batch position beside"] | None = None,
         mask: Bool[Tensor, "batch position"] | None = None,
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
         del mask  # only experts skip padding
-        self._check(inputs, 3, hidden, cell, beside)
+        self._check(inputs, 3, hidden, cell)
         layers = self._layers(0)
         gates = _gates(layers[0], inputs)
         states, end = self._run(layers[0], gates, CellState.of_layer(hidden, cell, 0))
-        outputs, ends = self._run_above(gates, states, hidden, cell, beside)
+        outputs, ends = self._run_above(inputs, gates, states, hidden, cell)
         return stack_output(outputs, [end, *ends])
 
     def above(
@@ -118,26 +117,24 @@ class FastForwardStack(nn.Module):
         lowest: Float[Tensor, "batch position hidden"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        beside: Float[Tensor, "batch position beside"] | None = None,
         mask: Bool[Tensor, "batch position"] | None = None,
     ) -> LayerOutputs:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
         del mask
         gates = _gates(self._layers(0)[0], inputs)
-        return LayerOutputs(tuple(self._run_above(gates, lowest, hidden, cell, beside)[0]))
+        return LayerOutputs(tuple(self._run_above(inputs, gates, lowest, hidden, cell)[0]))
 
     def step(
         self,
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        beside: Float[Tensor, "batch beside"] | None = None,
         mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         """Compute one step from a state: `forward` for a single position."""
         del mask
-        self._check(inputs, 2, hidden, cell, beside)
-        return self(inputs[:, None], hidden, cell, None if beside is None else beside[:, None])
+        self._check(inputs, 2, hidden, cell)
+        return self(inputs[:, None], hidden, cell)
 
     def encode(
         self,
@@ -185,23 +182,24 @@ class FastForwardStack(nn.Module):
 
     def _run_above(
         self,
+        inputs: Tensor,
         gates: Tensor,
         lowest: Tensor,
         hidden: Tensor,
         cell: Tensor | None,
-        beside: Tensor | None,
     ) -> tuple[list[Tensor], list[CellState]]:
         """Return the states of all layers, and the last states of those above the lowest."""
+        shared = inputs[..., inputs.size(-1) - self.shared_size :]
         outputs, ends = [lowest], []
         for number, layer in enumerate(self._layers(0)[1:], start=1):
-            gates = _gates(layer, concatenated(self._entering(gates, outputs[-1]), beside))
+            gates = _gates(layer, concatenated(self._entering(gates, outputs[-1]), shared))
             states, end = self._run(layer, gates, CellState.of_layer(hidden, cell, number))
             outputs.append(states)
             ends.append(end)
         return outputs, ends
 
     def _entering(self, gates: Tensor, states: Tensor) -> Float[Tensor, "batch position _"]:
-        """Return the inputs of the layer above, without the vectors beside them."""
+        """Return the inputs of the layer above, without what every layer reads."""
         carried = FORWARD_SCALE * gates[..., : self.half_size]
         # Zhou et al. 2016, section 3 (from memory): [Half(f^{k-1}_t); h^{k-1}_t]
         return torch.cat([carried, self.dropout(states.to(gates.dtype))], dim=-1)
@@ -229,19 +227,11 @@ class FastForwardStack(nn.Module):
     def _layers(self, column: int) -> list[nn.Module]:
         return list(self.columns[column].children())
 
-    def _check(
-        self,
-        inputs: Tensor,
-        num_axes: int,
-        hidden: Tensor,
-        cell: Tensor | None,
-        beside: Tensor | None,
-    ) -> None:
+    def _check(self, inputs: Tensor, num_axes: int, hidden: Tensor, cell: Tensor | None) -> None:
         if len(self.columns) == 2:
             raise ValueError("a stack with two columns has no steps: use `encode`")
         check_inputs(inputs, num_axes, self.input_size, self._layers(0)[0])
         check_state(inputs, hidden, cell, self.kind, (self.num_layers, self.hidden_size))
-        check_beside(inputs, beside, self.beside_size)
 
 
 def _gates(

@@ -51,7 +51,7 @@ class ResidualStack(LayerStack):
     hidden size, and the others forwards (section 3.2). Such a stack computes whole sequences only;
     the state after the last position has the layers above the first.
 
-    `beside_size` is that of `RecurrentStack`. A stack has no experts until `experts` is set."""
+    `shared_size` is that of `RecurrentStack`. A stack has no experts until `experts` is set."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class ResidualStack(LayerStack):
         hidden_size: int,
         num_layers: int = 1,
         *,
-        beside_size: int = 0,
+        shared_size: int = 0,
         bidirectional: bool = False,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__(kind, input_size, hidden_size, num_layers, beside_size)
+        super().__init__(kind, input_size, hidden_size, num_layers, shared_size)
         self.size = hidden_size
         self.has_steps = not bidirectional
         self.dropout = Dropout(dropout)
@@ -74,7 +74,7 @@ class ResidualStack(LayerStack):
             LAYERS[kind](
                 size, hidden_size, batch_first=True, bidirectional=bidirectional and not number
             )
-            for number, size in enumerate([input_size, *[size + beside_size for size in below]])
+            for number, size in enumerate([input_size, *[size + shared_size for size in below]])
         )
         self.experts: PositionWise | None = None
 
@@ -86,14 +86,14 @@ class ResidualStack(LayerStack):
     def _run(
         self,
         inputs: Float[Tensor, "batch position input"],
-        beside: Float[Tensor, "batch position beside"] | None,
+        shared: Float[Tensor, "batch position shared"],
         run_layer: RunLayer,
         mask: Bool[Tensor, "batch position"] | None,
     ) -> RecurrentOutput:
         outputs: list[Tensor] = []
         ends, below, routing = [], inputs, None
         for number, layer in enumerate(self.layers):
-            entering = concatenated(self.dropout(below), beside) if number else inputs
+            entering = concatenated(self.dropout(below), shared) if number else inputs
             states, end = run_layer(number, layer, entering)
             # Wu et al. 2016, section 3.1: x_t^i = m_t^i + x_t^{i-1}, from the third layer on
             below = states + below if number >= FIRST_RESIDUAL else states

@@ -16,7 +16,7 @@ from torch import nn
 from regard.layers.dropout import Dropout
 from regard.layers.masks import check_mask
 from regard.layers.recurrent.cells import CellState
-from regard.layers.recurrent.checks import check_beside, check_inputs, check_state
+from regard.layers.recurrent.checks import check_inputs, check_state
 from regard.layers.recurrent.layers import LAYERS, run_from, run_sequences
 from regard.layers.recurrent.lengths import padded_lengths
 from regard.layers.routing import Routing
@@ -61,8 +61,8 @@ class RecurrentOutput:
 class Stack(Protocol):
     """Recurrent layers above each other, for encoders and decoders."""
 
-    beside_size: int
-    """Size of the vectors beside the inputs of the layers above the lowest."""
+    shared_size: int
+    """Size of the end of the inputs that every layer reads."""
 
     @property
     def has_experts(self) -> bool:
@@ -73,12 +73,10 @@ class Stack(Protocol):
         inputs: Float[Tensor, "batch position input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        beside: Float[Tensor, "batch position beside"] | None = None,
         mask: Bool[Tensor, "batch position"] | None = None,
     ) -> RecurrentOutput:
-        """Compute all positions from a state, forwards and without padding. `beside` is
-        concatenated to the inputs of every layer above the lowest. The mask is True for real
-        positions; None if all are real. Experts skip padding."""
+        """Compute all positions from a state, forwards and without padding. The mask is True for
+        real positions; None if all are real. Experts skip padding."""
 
     def above(
         self,
@@ -86,7 +84,6 @@ class Stack(Protocol):
         lowest: Float[Tensor, "batch position hidden"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        beside: Float[Tensor, "batch position beside"] | None = None,
         mask: Bool[Tensor, "batch position"] | None = None,
     ) -> LayerOutputs:
         """Return the outputs of all layers at all positions, given the inputs and the outputs of
@@ -97,7 +94,6 @@ class Stack(Protocol):
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        beside: Float[Tensor, "batch beside"] | None = None,
         mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         """Compute a single position from a state. The output has one position."""
@@ -121,8 +117,8 @@ class LayerStack(nn.Module):
 
     Each layer is a PyTorch layer of its own, because attention may use the states of any layer.
 
-    `beside_size` is the size of vectors that are concatenated to the inputs of every layer above
-    the lowest, as the context in the decoder of Wu et al. 2016.
+    The last `shared_size` numbers of the inputs enter every layer, as the context in the decoder of
+    Wu et al. 2016.
 
     The GRU is PyTorch's: its reset gate multiplies the product, r * (U h + c). In Cho et al. 2014
     and in Bahdanau et al. 2015 (appendix A.1.1) it multiplies the last state, U (r * h)."""
@@ -138,14 +134,14 @@ class LayerStack(nn.Module):
         input_size: int,
         hidden_size: int,
         num_layers: int,
-        beside_size: int,
+        shared_size: int,
     ) -> None:
         super().__init__()
         self.kind = kind
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
-        self.beside_size = beside_size
+        self.shared_size = shared_size
 
     @property
     def has_experts(self) -> bool:
@@ -157,18 +153,17 @@ class LayerStack(nn.Module):
         inputs: Float[Tensor, "batch position input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        beside: Float[Tensor, "batch position beside"] | None = None,
         mask: Bool[Tensor, "batch position"] | None = None,
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
-        self._check(inputs, 3, hidden, cell, beside)
+        self._check(inputs, 3, hidden, cell)
         first = partial(CellState.of_layer, hidden, cell)
 
         def run_layer(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
             return self._from_state(layer, below, first(number))
 
-        return self._run(inputs, beside, run_layer, mask)
+        return self._run(inputs, self._shared(inputs), run_layer, mask)
 
     def above(
         self,
@@ -176,11 +171,9 @@ class LayerStack(nn.Module):
         lowest: Float[Tensor, "batch position hidden"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        beside: Float[Tensor, "batch position beside"] | None = None,
         mask: Bool[Tensor, "batch position"] | None = None,
     ) -> LayerOutputs:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
-        del inputs  # only fast-forward connections read them
         first = partial(CellState.of_layer, hidden, cell)
 
         def run_above(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
@@ -188,20 +181,18 @@ class LayerStack(nn.Module):
                 return below, first(number)
             return self._from_state(layer, below, first(number))
 
-        return self._run(lowest, beside, run_above, mask).layers
+        return self._run(lowest, self._shared(inputs), run_above, mask).layers
 
     def step(
         self,
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        beside: Float[Tensor, "batch beside"] | None = None,
         mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         """Compute one step from a state: `forward` for a single position."""
-        self._check(inputs, 2, hidden, cell, beside)
-        others = {"beside": beside, "mask": mask}
-        positions = {name: x[:, None] for name, x in others.items() if x is not None}
+        self._check(inputs, 2, hidden, cell)
+        positions = {} if mask is None else {"mask": mask[:, None]}
         return self(inputs[:, None], hidden, cell, **positions)
 
     def encode(
@@ -226,16 +217,22 @@ class LayerStack(nn.Module):
             del number
             return self._sequences(layer, below, mask, padded)
 
-        return self._run(inputs, None, run_layer, None if padded is None else mask)
+        return self._run(inputs, self._shared(inputs), run_layer, None if padded is None else mask)
 
     def _run(
         self,
         inputs: Float[Tensor, "batch position input"],
-        beside: Float[Tensor, "batch position beside"] | None,
+        shared: Float[Tensor, "batch position shared"],
         run_layer: RunLayer,
         mask: Bool[Tensor, "batch position"] | None,
     ) -> RecurrentOutput:
         raise NotImplementedError
+
+    def _shared(
+        self, inputs: Float[Tensor, "batch position input"]
+    ) -> Float[Tensor, "batch position shared"]:
+        """Return the end of the inputs that every layer reads."""
+        return inputs[..., inputs.size(-1) - self.shared_size :]
 
     def _from_state(
         self, layer: nn.Module, inputs: Float[Tensor, "batch position input"], first: CellState
@@ -251,19 +248,11 @@ class LayerStack(nn.Module):
     ) -> tuple[Float[Tensor, "batch position hidden"], CellState]:
         return run_sequences(layer, inputs, mask, lengths)
 
-    def _check(
-        self,
-        inputs: Tensor,
-        num_axes: int,
-        hidden: Tensor,
-        cell: Tensor | None,
-        beside: Tensor | None,
-    ) -> None:
+    def _check(self, inputs: Tensor, num_axes: int, hidden: Tensor, cell: Tensor | None) -> None:
         if not self.has_steps:
             raise ValueError("a stack with two directions has no steps: use `encode`")
         check_inputs(inputs, num_axes, self.input_size, self.layers[0])
         check_state(inputs, hidden, cell, self.kind, (self.num_layers, self.hidden_size))
-        check_beside(inputs, beside, self.beside_size)
 
 
 class RecurrentStack(LayerStack):
@@ -276,22 +265,22 @@ class RecurrentStack(LayerStack):
         hidden_size: int,
         num_layers: int = 1,
         *,
-        beside_size: int = 0,
+        shared_size: int = 0,
         dropout: float = 0.0,
         bidirectional: bool = False,
     ) -> None:
-        super().__init__(kind, input_size, hidden_size, num_layers, beside_size)
+        super().__init__(kind, input_size, hidden_size, num_layers, shared_size)
         self.size = hidden_size * (2 if bidirectional else 1)
         self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(
             LAYERS[kind](size, hidden_size, batch_first=True, bidirectional=bidirectional)
-            for size in [input_size] + [self.size + beside_size] * (num_layers - 1)
+            for size in [input_size] + [self.size + shared_size] * (num_layers - 1)
         )
 
     def _run(
         self,
         inputs: Float[Tensor, "batch position input"],
-        beside: Float[Tensor, "batch position beside"] | None,
+        shared: Float[Tensor, "batch position shared"],
         run_layer: RunLayer,
         mask: Bool[Tensor, "batch position"] | None,
     ) -> RecurrentOutput:
@@ -299,7 +288,7 @@ class RecurrentStack(LayerStack):
         outputs: list[Tensor] = []
         ends = []
         for number, layer in enumerate(self.layers):
-            entering = concatenated(self.dropout(outputs[-1]), beside) if number else inputs
+            entering = concatenated(self.dropout(outputs[-1]), shared) if number else inputs
             states, end = run_layer(number, layer, entering)
             outputs.append(states)
             ends.append(end)
@@ -307,10 +296,10 @@ class RecurrentStack(LayerStack):
 
 
 def concatenated(
-    below: Float[Tensor, "*batch hidden"], beside: Float[Tensor, "*batch beside"] | None
+    below: Float[Tensor, "*batch hidden"], shared: Float[Tensor, "*batch shared"]
 ) -> Float[Tensor, "*batch _"]:
-    """Return the inputs of a layer: the outputs of the layer below, and the vectors beside them."""
-    return below if beside is None else torch.cat([below, beside.to(below.dtype)], dim=-1)
+    """Return the inputs of a layer: the outputs of the layer below, and what every layer reads."""
+    return torch.cat([below, shared.to(below.dtype)], dim=-1) if shared.size(-1) else below
 
 
 def stack_output(

@@ -53,7 +53,7 @@ class GNMTDecoder(AttendingDecoder):
         entering = torch.cat([embedded, context], dim=-1)
         mask = self.parts.mask_for_experts(tokens)
         # Wu et al. 2016, section 3: every layer reads the context, [x_t^{i-1}; a_t]
-        state, layers = self.parts.advance(entering, state, context, mask)
+        state, layers = self.parts.advance(entering, state, mask)
         features = self.parts.features(layers.top, context, embedded)
         result = self.parts.decoder_output(
             features, layers, output.attention, need_weights=need_weights

@@ -100,20 +100,17 @@ class DecoderParts(nn.Module):
         self,
         inputs: Float[Tensor, "batch hypothesis input"],
         state: RecurrentState,
-        beside: Float[Tensor, "batch hypothesis beside"] | None = None,
         mask: Bool[Tensor, "batch hypothesis"] | None = None,
     ) -> tuple[RecurrentState, LayerOutputs]:
         """Compute one step of the recurrent layers for every hypothesis. Return the state with new
-        hidden states and cells, and the outputs of the layers. `beside` enters every layer above
-        the lowest. The mask is that of `mask_for_experts`."""
+        hidden states and cells, and the outputs of the layers. The mask is that of
+        `mask_for_experts`."""
         axes = inputs.shape[:2]
         cell = None if state.cell is None else state.cell.flatten(0, 1)
-        above = None if beside is None else beside.flatten(0, 1)
         output = self.stack.step(
             inputs.flatten(0, 1),
             state.hidden.flatten(0, 1),
             cell,
-            above,
             None if mask is None else mask.flatten(),
         )
         hidden = output.hidden.unflatten(0, axes)
