@@ -82,7 +82,7 @@ class Mixing(nn.Module):
         self.experts = Experts(NoisyTopKGate(16, 5, 2), 8)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self.experts(inputs).states
+        return self.experts(inputs)
 
 
 class Decoding(nn.Module):

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from regard.layers import experts as module
 from regard.layers.experts import Experts, NoisyTopKGate
 from regard.layers.feed_forward import FeedForward
-from regard.layers.routing import squared_variation
+from regard.layers.routing import open_routings, routings, squared_variation
 from regard.numerics.grouped import grouped_product
 from tests.oracles import experts as oracle
 
@@ -61,16 +61,16 @@ def test_training_equals_a_loop_over_positions(num_active, noise):
     rows = states(13)
     expected, importance, load = by_loop(experts, rows)
     torch.manual_seed(7)
-    output = experts(rows)
-    torch.testing.assert_close(output.states, expected)
-    balance = output.routing.balance
+    mixed, routing = experts.route(rows)
+    torch.testing.assert_close(mixed, expected)
+    balance = routing.balance
     assert balance.importance_loss.item() == pytest.approx(
         0.3 * oracle.squared_variation([*importance])
     )
     assert balance.load_loss.item() == pytest.approx(
         0.7 * oracle.squared_variation([*load]), rel=1e-6, abs=1e-9
     )
-    counts = (output.routing.weights > 0).sum(dim=0).double()
+    counts = (routing.weights > 0).sum(dim=0).double()
     assert counts.sum() == 13 * num_active
     assert balance.largest_load == counts.max() / counts.mean()
 
@@ -82,48 +82,70 @@ def test_gradients_equal_finite_differences():
 
     def compute(rows, *weights):
         torch.manual_seed(7)
-        output = torch.func.functional_call(experts, dict(zip(names, weights, strict=True)), rows)
-        balance = output.routing.balance
-        return output.states, balance.importance_loss, balance.load_loss
+        with routings(None) as opened:
+            mixed = torch.func.functional_call(
+                experts, dict(zip(names, weights, strict=True)), rows
+            )
+        (balance,) = opened.balances
+        return mixed, balance.importance_loss, balance.load_loss
 
     torch.autograd.gradcheck(compute, (states(3).requires_grad_(), *experts.parameters()))
 
 
 def test_evaluation_has_no_noise_and_no_loss():
     experts, rows = built().eval(), states(2, 3)
-    output = experts(rows)
+    mixed, routing = experts.route(rows)
     logits = F.linear(rows, experts.gate.weight)
-    torch.testing.assert_close(output.routing.scores, logits)
+    torch.testing.assert_close(routing.scores, logits)
     values, indices = logits.topk(NUM_ACTIVE)
     expected = torch.zeros_like(logits).scatter(-1, indices, values.softmax(dim=-1))
-    torch.testing.assert_close(output.routing.weights, expected)
-    assert output.routing.balance is None
-    assert torch.equal(experts(rows).states, output.states)
+    torch.testing.assert_close(routing.weights, expected)
+    assert routing.balance is None
+    assert torch.equal(experts(rows), mixed)
 
 
 def test_padding_is_neither_computed_nor_counted():
     experts, rows = built(), states(2, 4)
     mask = torch.tensor([[True, True, True, False], [True, False, False, False]])
     torch.manual_seed(7)
-    padded = experts(rows.masked_fill(~mask[..., None], torch.nan), mask)
+    padded, with_padding = experts.route(rows.masked_fill(~mask[..., None], torch.nan), mask)
     torch.manual_seed(7)
-    real = experts(rows[mask])
-    torch.testing.assert_close(padded.states[mask], real.states)
-    assert padded.states[~mask].eq(0).all()
+    real, without = experts.route(rows[mask])
+    torch.testing.assert_close(padded[mask], real)
+    assert padded[~mask].eq(0).all()
     for name in ("weights", "scores"):
-        spread = getattr(padded.routing, name)
-        torch.testing.assert_close(spread[mask], getattr(real.routing, name))
+        spread = getattr(with_padding, name)
+        torch.testing.assert_close(spread[mask], getattr(without, name))
         assert spread[~mask].eq(0).all()
     for name in ("importance", "load", "counts"):
-        values = [getattr(x.routing.balance, name) for x in (padded, real)]
+        values = [getattr(x.balance, name) for x in (with_padding, without)]
         assert torch.equal(*values), name
+
+
+def test_calls_for_parts_of_the_positions_share_one_mask():
+    """All positions at once, one after the other, and one position of each hypothesis."""
+    experts, rows = built().eval(), states(2, 4)
+    mask = torch.tensor([[True, True, True, False], [True, False, False, False]])
+    with routings(mask) as whole:
+        expected = experts(rows)
+    with routings(mask) as steps:
+        mixed = torch.cat([experts(step) for step in rows.split(1, dim=1)], dim=1)
+    with routings(mask) as hypotheses:
+        flat = experts(rows.flatten(0, 1)[:, None])
+    torch.testing.assert_close(mixed, expected)
+    torch.testing.assert_close(flat.view(rows.shape), expected)
+    for opened in (steps, hypotheses):
+        torch.testing.assert_close(opened.weights((2, 4)), whole.weights((2, 4)))
+        torch.testing.assert_close(opened.scores((2, 4)), whole.scores((2, 4)))
+    assert whole.weights((2, 4))[:, 0][~mask].eq(0).all()
+    assert open_routings() is None
 
 
 def test_a_batch_without_real_positions_has_a_finite_loss():
     experts = built()
-    output = experts(states(2, 3), torch.zeros(2, 3, dtype=torch.bool))
-    assert output.states.eq(0).all()
-    balance = output.routing.balance
+    mixed, routing = experts.route(states(2, 3), torch.zeros(2, 3, dtype=torch.bool))
+    assert mixed.eq(0).all()
+    balance = routing.balance
     assert [value.item() for value in (balance.importance_loss, balance.load_loss)] == [0, 0]
 
 
@@ -133,7 +155,7 @@ def test_one_expert_is_a_feed_forward_network():
     network.outer.weight.data = experts.outer[0].T
     network.inner.bias.data, network.outer.bias.data = experts.inner_bias[0], experts.outer_bias[0]
     rows = states(2, 3)
-    torch.testing.assert_close(experts(rows).states, network(rows).states)
+    torch.testing.assert_close(experts(rows), network(rows))
 
 
 def test_equal_experts_give_the_output_of_one():
@@ -143,7 +165,7 @@ def test_equal_experts_give_the_output_of_one():
     single = built(1, 1)
     state = {name: value[:1] for name, value in experts.state_dict().items() if "gate" not in name}
     single.load_state_dict(state, strict=False)
-    torch.testing.assert_close(experts(states(4)).states, single(states(4)).states)
+    torch.testing.assert_close(experts(states(4)), single(states(4)))
 
 
 def test_the_first_choice_is_noise_alone():
@@ -216,7 +238,7 @@ def test_training_balances_experts_that_begin_unequal():
     optimiser = torch.optim.Adam(gate.parameters(), lr=0.1)
     loads = []
     for _ in range(40):
-        balance = experts(rows).routing.balance
+        balance = experts.route(rows)[1].balance
         loads.append(balance.largest_load.item())
         optimiser.zero_grad()
         (balance.importance_loss + balance.load_loss).backward()
@@ -259,13 +281,13 @@ def test_autocast_leaves_the_gate_in_float32():
     experts = built(size=8, inner=16).float()
     rows = torch.randn(6, 8, generator=torch.Generator().manual_seed(5))
     torch.manual_seed(7)
-    expected = experts(rows)
+    expected, expected_routing = experts.route(rows)
     torch.manual_seed(7)
     with torch.autocast("cpu", torch.bfloat16):
-        output = experts(rows)
-    assert output.states.dtype == torch.bfloat16
-    assert torch.equal(output.routing.weights, expected.routing.weights)
-    torch.testing.assert_close(output.states.float(), expected.states, rtol=0.05, atol=0.05)
+        mixed, routing = experts.route(rows)
+    assert mixed.dtype == torch.bfloat16
+    assert torch.equal(routing.weights, expected_routing.weights)
+    torch.testing.assert_close(mixed.float(), expected, rtol=0.05, atol=0.05)
 
 
 def test_published_layer_has_four_experts_of_two_million():
@@ -311,7 +333,7 @@ def test_states_and_masks_are_checked():
     states, mask = torch.randn(2, 3, SIZE), torch.ones(2, 3, dtype=torch.bool)
     for wrong in (mask.float(), mask[:, :2], mask[:1], mask.T):
         with pytest.raises(ValueError, match=r"mask: expected bool .* of shape \(2, 3\)"):
-            call(states, wrong)
+            call.route(states, wrong)
     for vectors in (states[..., :-1], states[0, 0], states.long()):
         with pytest.raises(ValueError, match=rf"states: expected .* position, {SIZE}\)"):
-            call(vectors, None)
+            call.route(vectors)

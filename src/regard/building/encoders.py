@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from regard.building.convolution import build_dilated_encoder, build_gated_encoder, channels_of
-from regard.building.experts import build_experts
+from regard.building.experts import build_experts_between_layers
 from regard.building.transformer import (
     build_embedder,
     build_encoder_layer,
@@ -28,7 +28,7 @@ from regard.config import (
 from regard.config.checks import require_resolved
 from regard.layers.convolution import ConvolutionStack
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
-from regard.layers.recurrent.residual_stack import EXPERTS_BIAS, ResidualStack
+from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.bag_of_words import EmbeddingEncoder
 from regard.models.recurrent.encoder import RecurrentEncoder
@@ -119,7 +119,7 @@ def _build_recurrent_encoder(
             if config.bidirectional:
                 sizes = (input_size, 2 * size, *[size] * (layers - 1))
                 num_summary_layers = layers - 1
-            residual.experts = build_experts(config.experts, sizes[-2], initial_bias=EXPERTS_BIAS)
+            residual.experts = build_experts_between_layers(config.experts, sizes[-2])
             stack = residual
         case "fast_forward":
             stack = FastForwardStack(

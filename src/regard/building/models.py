@@ -15,6 +15,7 @@ from regard.building.decoders import (
     build_pointer_generator,
 )
 from regard.building.encoders import build_image_encoder, build_text_encoder
+from regard.building.experts import decoder_with_experts, encoder_with_experts
 from regard.building.heads import build_head, needs_last_state
 from regard.compiled.accelerate import accelerate
 from regard.config import (
@@ -51,11 +52,12 @@ def build_translation(
     decoder = build_decoder(config.decoder, encoder, lambda: embeddings[1])
     if config.tied != "none":
         _tie(config, decoder, embeddings[1])
+    decoder = decoder_with_experts(decoder)
     if config.copy == "pointer_generator":
         decoder = build_pointer_generator(config.decoder, encoder, decoder)
     return _accelerated(
         Seq2Seq(
-            encoder.module,
+            encoder_with_experts(encoder.module),
             decoder,
             build_decoder_memories(config.decoder, encoder),
             build_penalties(config.decoder),
@@ -77,8 +79,8 @@ def build_captioner(
     make_embedding = partial(nn.Embedding, target_vocabulary_size, size, padding_idx=PAD)
     return _accelerated(
         Seq2Seq(
-            encoder.module,
-            build_decoder(config.decoder, encoder, make_embedding),
+            encoder_with_experts(encoder.module),
+            decoder_with_experts(build_decoder(config.decoder, encoder, make_embedding)),
             build_decoder_memories(config.decoder, encoder),
             build_penalties(config.decoder),
         )
@@ -109,7 +111,7 @@ def build_classifier(
     if encoder.num_summary_layers is None and needs_last_state(config.head):
         build_memory = WithSummary(build_memory, last_position)
     head = build_head(config.head, encoder.size, encoder.size, num_outputs)
-    return _accelerated(HeadModel(encoder.module, head, build_memory))
+    return _accelerated(HeadModel(encoder_with_experts(encoder.module), head, build_memory))
 
 
 def _accelerated(model: AnyModel) -> AnyModel:

@@ -8,13 +8,13 @@ from torch import nn
 
 from regard.building.attention import build_attention, build_decoder_attention
 from regard.building.encoders import BuiltEncoder
-from regard.building.experts import build_experts
+from regard.building.experts import build_experts_between_layers
 from regard.building.memories import context_size, key_size, value_size
 from regard.config import RecurrentDecoderConfig
 from regard.config.checks import require_resolved
 from regard.errors import UserError
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
-from regard.layers.recurrent.residual_stack import EXPERTS_BIAS, FIRST_RESIDUAL, ResidualStack
+from regard.layers.recurrent.residual_stack import FIRST_RESIDUAL, ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.recurrent import decoders
 from regard.models.recurrent.attention import (
@@ -184,7 +184,7 @@ def _build_stack(config: RecurrentDecoderConfig, encoder: BuiltEncoder, feeding:
         dropout=require_resolved(config.dropout),
     )
     if isinstance(stack, ResidualStack):
-        stack.experts = build_experts(config.experts, size, initial_bias=EXPERTS_BIAS)
+        stack.experts = build_experts_between_layers(config.experts, size)
     return stack
 
 

@@ -10,7 +10,7 @@ from regard.building.experts import build_experts
 from regard.config import TransformerConfig
 from regard.config.checks import require_resolved
 from regard.layers.embedder import Embedder
-from regard.layers.feed_forward import FeedForward, PositionWise
+from regard.layers.feed_forward import FeedForward
 from regard.layers.positions import Learned, Positions, Rotary, Sinusoidal
 from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.models import transformer
@@ -69,7 +69,7 @@ def _build_self_attention(
     return attention.MultiHeadSelfAttention(size, config.heads, attends)
 
 
-def _build_feed_forward(config: TransformerConfig) -> PositionWise:
+def _build_feed_forward(config: TransformerConfig) -> nn.Module:
     size, dropout = require_resolved(config.size), config.activation_dropout
     return build_experts(config.experts, size, config.activation, dropout=dropout) or FeedForward(
         size, require_resolved(config.feed_forward), config.activation, dropout=dropout

@@ -24,8 +24,7 @@ from regard.attention.multihead import Heads
 from regard.compiled.attention.dot.choose import dot_scale
 from regard.data.special_tokens import END, PAD, SPECIAL, START, UNKNOWN
 from regard.errors import UserError
-from regard.exporting.names import name_of
-from regard.layers.feed_forward import FeedForward
+from regard.exporting.parts import check_no_experts, name_of
 from regard.layers.positions import Learned, Positions, Rotary
 from regard.layers.residual import PreNorm, Residual
 from regard.models.memory import top_layer
@@ -60,6 +59,7 @@ def save_transformer(model: Seq2Seq, vocabularies: Vocabularies, folder: Path) -
 
 def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerSpec:
     """Return the model with CTranslate2's names. UserError naming a part that CTranslate2 lacks."""
+    check_no_experts(model, "ctranslate2")
     encoder, decoder = model.encoder, model.decoder
     if not isinstance(encoder, TransformerEncoder) or not isinstance(decoder, TransformerDecoder):
         raise UserError(
@@ -85,13 +85,6 @@ def transformer_spec(model: Seq2Seq, vocabularies: Vocabularies) -> TransformerS
         raise UserError(
             "keys are projected after rotation (attention.score general with positions rotary), "
             "but --to ctranslate2 rotates them last: train with another score or other positions"
-        )
-    if not all(
-        isinstance(layer.feed_forward, FeedForward) for layer in (*encoder.layers, *decoder.layers)
-    ):
-        raise UserError(
-            "layers have experts (model.encoder.experts or model.decoder.experts), which --to "
-            "ctranslate2 cannot express: train without them"
         )
     spec = TransformerSpec(_encoder(encoder), _decoder(decoder))
     spec.register_source_vocabulary(list(vocabularies.source))

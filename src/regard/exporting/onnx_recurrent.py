@@ -26,7 +26,7 @@ from regard.attention import Attention, Softmax
 from regard.attention.scores import AdditiveScore
 from regard.errors import UserError
 from regard.exporting.graph import Axes, Graph
-from regard.exporting.names import name_of
+from regard.exporting.parts import check_no_experts, name_of
 from regard.layers.recurrent.stack import RecurrentStack, Stack
 from regard.models.memory import top_layer
 from regard.models.recurrent.attention import CrossAttention
@@ -74,6 +74,7 @@ class OnnxModels:
 
 def export_recurrent(model: Seq2Seq) -> OnnxModels:
     """Return both graphs. UserError naming a part that cannot be exported."""
+    check_no_experts(model, "onnx")
     encoder, decoder = model.encoder, model.decoder
     if isinstance(decoder, GNMTDecoder):
         raise UserError(
@@ -150,12 +151,6 @@ def _write_encoder(encoder: RecurrentEncoder, decoder: RecurrentDecoder) -> onnx
 
 def _plain(stack: Stack) -> RecurrentStack:
     """Return a plain stack of layers. UserError for another one."""
-    if stack.has_experts:
-        raise UserError(
-            "--to onnx exports recurrent layers without experts, but this model has experts "
-            "(model.encoder.experts or model.decoder.experts): train without experts and with "
-            "connections none"
-        )
     if not isinstance(stack, RecurrentStack):
         raise UserError(
             "--to onnx exports recurrent layers without skip connections, but this model has "

@@ -28,8 +28,8 @@ struct Dropping {
   Index bytes[2];  // of both arrays
 };
 
-/// Next words of every hypothesis of some sentences, and the best of them. search/candidates.py has the
-/// same structure.
+/// Next words of every hypothesis of some sentences, and the best of them. compiled/candidates.py
+/// has the same structure.
 struct Candidates {
   Index sentences, hypotheses, words, count, num_forbidden, is_bfloat16, threads;
   const void* logits;   // sentences x hypotheses x words: float, or BFloat16 (`is_bfloat16`)

@@ -27,9 +27,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from regard.layers.dropout import Dropout
-from regard.layers.feed_forward import ACTIVATIONS, PositionWiseOutput
+from regard.layers.feed_forward import ACTIVATIONS
 from regard.layers.masks import check_real
-from regard.layers.routing import Balance, Routing
+from regard.layers.routing import Balance, Routing, open_routings
 from regard.names import Activation
 from regard.numerics.grouped import grouped_product
 from regard.numerics.precision import at_least_float32
@@ -131,6 +131,11 @@ class NoisyTopKGate(nn.Module):
         return torch.special.ndtr((logits - threshold) / deviation)
 
 
+FIRST_BIAS = -3.0
+"""First biases of `SigmoidExperts`: their sigmoid is 0.05. With 0 it is 0.5, more than their inputs
+are at first, and `multi30k-gnmt-experts` learned no attention in 16 epochs."""
+
+
 class Experts(nn.Module):
     """Feed-forward networks of which the gate chooses a few for each position."""
 
@@ -145,17 +150,16 @@ class Experts(nn.Module):
         dropout: float = 0.0,
         importance: float = 0.01,
         load: float = 0.01,
-        initial_bias: float = 0.0,
     ) -> None:
         """`importance` and `load` are the weights of the two terms of the loss. `inner_size` is the
-        number of hidden units of one expert. The biases b2 are `initial_bias` at first."""
+        number of hidden units of one expert."""
         super().__init__()
         num_experts, size = gate.weight.shape
         self.gate = gate
         self.inner = nn.Parameter(torch.empty(num_experts, size, inner_size))
         self.inner_bias = nn.Parameter(torch.zeros(num_experts, inner_size))
         self.outer = nn.Parameter(torch.empty(num_experts, inner_size, size))
-        self.outer_bias = nn.Parameter(torch.full((num_experts, size), float(initial_bias)))
+        self.outer_bias = nn.Parameter(torch.zeros(num_experts, size))
         self.activation = activation
         self.dropout = Dropout(dropout)
         self.importance, self.load = importance, load
@@ -170,12 +174,24 @@ class Experts(nn.Module):
         return experts + self.gate.weight.numel() + self.gate.noise.numel()
 
     def forward(
+        self, states: Float[Tensor, "*batch position size"]
+    ) -> Float[Tensor, "*batch position size"]:
+        """Compute all positions, or the real ones of the mask of `routings`, and add the routing to
+        it. Results at padding are zeros. ValueError for states of another size."""
+        opened = open_routings()
+        mask = None if opened is None else opened.mask_of(self, states.shape[:-1])
+        mixed, routing = self.route(states, mask)
+        if opened is not None:
+            opened.add(self, routing)
+        return mixed
+
+    def route(
         self,
         states: Float[Tensor, "*batch position size"],
         mask: Bool[Tensor, "*batch position"] | None = None,
-    ) -> PositionWiseOutput:
-        """Compute real positions. Results at padding are zeros. ValueError for states of another
-        size, and for a mask that does not fit."""
+    ) -> tuple[Float[Tensor, "*batch position size"], Routing]:
+        """Compute real positions, and return the routing too. Results at padding are zeros.
+        ValueError for states of another size, and for a mask that does not fit."""
         size = self.gate.weight.size(1)
         if states.dim() < 2 or states.size(-1) != size or not states.is_floating_point():
             raise ValueError(
@@ -193,7 +209,7 @@ class Experts(nn.Module):
             mixed = mixed.new_zeros(rows.shape).index_copy(0, real, mixed)
         shape, balance = states.shape[:-1], self._balance(choice)
         routing = Routing(choice.experts, choice.gates, choice.logits, shape, real, balance)
-        return PositionWiseOutput(mixed.view(states.shape), routing)
+        return mixed.view(states.shape), routing
 
     def _mix(
         self, rows: Float[Tensor, "row size"], choice: ExpertChoice
@@ -223,3 +239,22 @@ class Experts(nn.Module):
         importance = zeros.index_add(0, experts, choice.gates.flatten())
         counts = experts.bincount(minlength=self.gate.num_experts).to(zeros.dtype)
         return Balance(importance, choice.load, counts, self.importance, self.load)
+
+
+class SigmoidExperts(Experts):
+    """Experts whose result is sigmoid(y), for a place between two recurrent layers (appendix E).
+
+    The biases b2 are negative at first, as those of the gates of highway networks (Srivastava et
+    al. 2015, section 2.2), so that the result is small. The paper does not name their values."""
+
+    def __init__(
+        self, gate: NoisyTopKGate, inner_size: int, *, importance: float = 0.01, load: float = 0.01
+    ) -> None:
+        super().__init__(gate, inner_size, importance=importance, load=load)
+        nn.init.constant_(self.outer_bias, FIRST_BIAS)
+
+    def _mix(
+        self, rows: Float[Tensor, "row size"], choice: ExpertChoice
+    ) -> Float[Tensor, "row size"]:
+        # Shazeer et al. 2017, appendix E: sigmoid(MoE(x))
+        return super()._mix(rows, choice).sigmoid()

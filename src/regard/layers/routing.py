@@ -1,13 +1,23 @@
-"""Records of a mixture of experts (Shazeer et al. 2017): which experts compute each position, and
-the terms of the loss that keep the experts equally busy."""
+"""Records of mixtures of experts (Shazeer et al. 2017): which experts compute each position, and
+the terms of the loss that keep the experts equally busy.
+
+Layers, stacks and decoders call experts like any feed-forward network, with states alone. What
+else experts need and give passes through `routings`: the code that calls a model opens it with the
+mask of real positions, and reads from it which experts computed them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 
 import torch
 
-from regard.shapes import Float, Int, Tensor
+from regard.shapes import Bool, Float, Int, Tensor
 
 SMALLEST_MEAN = 1e-10
 """Added to the squared means of importance and load, and the least mean of the counts, so that
@@ -86,3 +96,65 @@ class Routing:
             num_positions = torch.Size(self.shape).numel()
             rows = rows.new_zeros(num_positions, rows.size(1)).index_copy(0, self.real, rows)
         return rows.view(*self.shape, rows.size(1))
+
+
+@dataclass
+class Routings:
+    """Routings of all calls of each mixture of experts in a model, in the order of the calls."""
+
+    mask: Bool[Tensor, "batch position"] | None
+    """Mask of real positions; None if all are real."""
+    calls: dict[object, list[Routing]] = field(default_factory=dict)
+
+    def mask_of(self, experts: object, shape: tuple[int, ...]) -> Bool[Tensor, "..."] | None:
+        """Return the mask for the next states of some experts, whose axes without the last are
+        `shape`. They are all positions, the positions after those of the earlier calls, or one
+        position of each hypothesis."""
+        if self.mask is None:
+            return None
+        if shape[0] != len(self.mask):
+            return self.mask.reshape(shape)
+        first = sum(call.shape[1] for call in self.calls.get(experts, ()))
+        return self.mask[:, first : first + shape[1]]
+
+    def add(self, experts: object, routing: Routing) -> None:
+        """Add a call of some experts."""
+        self.calls.setdefault(experts, []).append(routing)
+
+    @property
+    def balances(self) -> list[Balance]:
+        """Work of each mixture of experts, in training."""
+        works = ([x.balance for x in calls if x.balance] for calls in self.calls.values())
+        return [reduce(add, work) for work in works if work]
+
+    def weights(self, shape: tuple[int, int]) -> Float[Tensor, "batch layer position expert"]:
+        """Return the gate values of every mixture of experts at all positions of this shape."""
+        return self._stacked([[x.weights for x in calls] for calls in self.calls.values()], shape)
+
+    def scores(self, shape: tuple[int, int]) -> Float[Tensor, "batch layer position expert"]:
+        """Return the logits of the gates at all positions of this shape."""
+        return self._stacked([[x.scores for x in calls] for calls in self.calls.values()], shape)
+
+    def _stacked(self, layers: list[list[Tensor]], shape: tuple[int, int]) -> Tensor:
+        joined = (torch.cat(steps, dim=1) for steps in layers)
+        return torch.stack([layer.view(*shape, -1) for layer in joined], dim=1)
+
+
+_OPEN: ContextVar[Routings | None] = ContextVar("routings", default=None)
+
+
+@contextmanager
+def routings(mask: Bool[Tensor, "batch position"] | None) -> Iterator[Routings]:
+    """Collect the routings of all experts that are called inside. They skip positions where the
+    mask is False; None if all positions are real."""
+    opened = Routings(mask)
+    before = _OPEN.set(opened)
+    try:
+        yield opened
+    finally:
+        _OPEN.reset(before)
+
+
+def open_routings() -> Routings | None:
+    """Return what `routings` has opened; None outside of it."""
+    return _OPEN.get()

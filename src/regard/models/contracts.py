@@ -19,7 +19,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.layers.routing import Balance
 from regard.names import AttentionKind
 from regard.shapes import Bool, Float, Int, Tensor
 
@@ -115,9 +114,6 @@ class DecoderOutput:
     measures: tuple[Measure, ...] = ()
     copied: Float[Tensor, "batch target"] | None = None
     """Probability to copy a word of the source; None for decoders that do not copy."""
-    balance: Balance | None = None
-    """Work of the experts of a step, in training. The terms of the loss need the sums over all
-    steps of a target, so a step has no penalties of them."""
 
 
 @runtime_checkable

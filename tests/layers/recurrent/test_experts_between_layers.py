@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.layers.experts import Experts, NoisyTopKGate
+from regard.layers.experts import NoisyTopKGate, SigmoidExperts
 from regard.layers.recurrent.residual_stack import ResidualStack
+from regard.layers.routing import routings
 from tests.layers.recurrent.test_residual_stack import LENGTHS, MASK, state, weights_of
 from tests.oracles import experts as mixture_oracle
 from tests.oracles import recurrent as oracle
@@ -21,7 +22,7 @@ def build(*, num_layers=3, bidirectional=False, shared_size=0, dropout=0.0):
     sizes = dict(bidirectional=bidirectional, shared_size=shared_size, dropout=dropout)
     stack = ResidualStack("lstm", 3, 7, num_layers, **sizes)
     size = 14 if bidirectional and num_layers == 2 else 7
-    stack.experts = Experts(NoisyTopKGate(size, NUM_EXPERTS, NUM_ACTIVE), 11)
+    stack.experts = SigmoidExperts(NoisyTopKGate(size, NUM_EXPERTS, NUM_ACTIVE), 11)
     for parameter in stack.experts.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return stack.double()
@@ -43,7 +44,8 @@ def mixture(experts, x):
 def test_whole_sequences_equal_the_loop(num_layers, bidirectional):
     stack = build(num_layers=num_layers, bidirectional=bidirectional).eval()
     inputs = torch.randn(3, 7, 3, dtype=torch.double)
-    output = stack.encode(inputs, MASK, LENGTHS)
+    with routings(MASK) as opened:
+        output = stack.encode(inputs, MASK, LENGTHS)
     compute = partial(mixture, stack.experts)
     for row, length in enumerate(LENGTHS):
         layers, ends = oracle.residual(
@@ -54,7 +56,7 @@ def test_whole_sequences_equal_the_loop(num_layers, bidirectional):
             assert ours[row, length:].eq(0).all()
         ends = ends[bidirectional:]
         np.testing.assert_allclose(output.hidden[row], [end.hidden for end in ends], atol=1e-12)
-    weights = output.routing.weights
+    weights = opened.weights((3, 7))[:, 0]
     assert weights.shape == (3, 7, NUM_EXPERTS)
     assert weights[~MASK].eq(0).all()
     torch.testing.assert_close(weights.sum(dim=-1), MASK.double())
@@ -95,8 +97,9 @@ def test_dropout_drops_what_experts_add_and_not_their_inputs():
 
 def test_gradients_reach_experts_and_the_layers_around_them():
     stack = build(num_layers=2)
-    output = stack.encode(torch.randn(3, 7, 3, dtype=torch.double), MASK)
-    balance = output.routing.balance
+    with routings(MASK) as opened:
+        output = stack.encode(torch.randn(3, 7, 3, dtype=torch.double), MASK)
+    (balance,) = opened.balances
     total = output.outputs[-1].square().sum() + balance.importance_loss + balance.load_loss
     total.backward()
     for name, weight in stack.named_parameters():

@@ -35,7 +35,7 @@ class Raised(RecurrentStack):
 
     above = 0.5
 
-    def forward(self, inputs, hidden, cell=None, mask=None):
+    def forward(self, inputs, hidden, cell=None):
         output = super().forward(inputs, hidden, cell)
         return replace(output, outputs=tuple(layer + self.above for layer in output.outputs))
 

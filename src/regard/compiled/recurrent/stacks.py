@@ -29,11 +29,10 @@ class _Stack(Accelerated):
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         any_stack = cast(LayerStack, self)
         if needs_formula() or not (is_exactly(self, type(self)) and is_exact(any_stack)):
-            return self.formula.step(inputs, hidden, cell, mask)
+            return self.formula.step(inputs, hidden, cell)
         any_stack._check(inputs, 2, hidden, cell)
         has_kernel = single.has_kernel(any_stack.layers[0], inputs)
         step = single.scan_step if has_kernel else single.torch_step
@@ -43,9 +42,8 @@ class _Stack(Accelerated):
             end = step(layer, below[:, 0], last(number))
             return end.hidden[:, None], end
 
-        mask = None if mask is None else mask[:, None]
         shared = any_stack._shared(inputs[:, None])
-        return any_stack._run(inputs[:, None], shared, run_step, mask)
+        return any_stack._run(inputs[:, None], shared, run_step)
 
     def _from_state(
         self, layer: nn.Module, inputs: Float[Tensor, "batch position input"], first: CellState

@@ -21,7 +21,6 @@ from regard.layers.recurrent.layers import step_weights
 from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.models.contracts import AttentionBlock, DecoderOutput
-from regard.models.experts import whole_output
 from regard.models.recurrent.attention import (
     CrossAttention,
     CrossAttentionState,
@@ -157,12 +156,9 @@ def unroll_lowest(
         lowest.top,
         state.hidden[:, 0],
         None if state.cell is None else state.cell[:, 0],
-        parts.mask_for_experts(inputs),
     )
     features = parts.features(layers.top, context, embedded)
-    return whole_output(
-        parts.decoder_output(features, layers, lowest.attention, need_weights=need_weights)
-    )
+    return DecoderOutput(features, lowest.attention)
 
 
 @dataclass(frozen=True)

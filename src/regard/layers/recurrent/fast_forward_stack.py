@@ -57,8 +57,6 @@ class FastForwardStack(nn.Module):
     The layers of PyTorch hold the weights. They are never called, because the connections enter
     their gates, and their hooks have no effect."""
 
-    has_experts = False
-
     def __init__(
         self,
         kind: CellKind,
@@ -99,11 +97,9 @@ class FastForwardStack(nn.Module):
         inputs: Float[Tensor, "batch position input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        mask: Bool[Tensor, "batch position"] | None = None,
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
-        del mask  # only experts skip padding
         self._check(inputs, 3, hidden, cell)
         layers = self._layers(0)
         gates = _gates(layers[0], inputs)
@@ -117,10 +113,8 @@ class FastForwardStack(nn.Module):
         lowest: Float[Tensor, "batch position hidden"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        mask: Bool[Tensor, "batch position"] | None = None,
     ) -> LayerOutputs:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
-        del mask
         gates = _gates(self._layers(0)[0], inputs)
         return LayerOutputs(tuple(self._run_above(inputs, gates, lowest, hidden, cell)[0]))
 
@@ -129,10 +123,8 @@ class FastForwardStack(nn.Module):
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         """Compute one step from a state: `forward` for a single position."""
-        del mask
         self._check(inputs, 2, hidden, cell)
         return self(inputs[:, None], hidden, cell)
 

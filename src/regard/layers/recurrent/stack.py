@@ -19,21 +19,18 @@ from regard.layers.recurrent.cells import CellState
 from regard.layers.recurrent.checks import check_inputs, check_state
 from regard.layers.recurrent.layers import LAYERS, run_from, run_sequences
 from regard.layers.recurrent.lengths import padded_lengths
-from regard.layers.routing import Routing
 from regard.names import CellKind
 from regard.shapes import Bool, Float, Int, Tensor
 
 
 @dataclass(frozen=True)
 class LayerOutputs:
-    """Output of every layer at every position, lowest first, and the experts of all positions, if
-    the stack has experts.
+    """Output of every layer at every position, lowest first.
 
     An output is what the layer above and attention read: the state, unless a stack adds something
     to it. The outputs of two directions are concatenated, forward first."""
 
     outputs: tuple[Float[Tensor, "batch position _"], ...]
-    routing: Routing | None = None
 
     @property
     def top(self) -> Float[Tensor, "batch position _"]:
@@ -49,12 +46,11 @@ class RecurrentOutput:
     outputs: tuple[Float[Tensor, "batch position _"], ...]
     hidden: Float[Tensor, "batch layer hidden"]
     cell: Float[Tensor, "batch layer hidden"] | None
-    routing: Routing | None = None
 
     @property
     def layers(self) -> LayerOutputs:
         """The outputs without the state."""
-        return LayerOutputs(self.outputs, self.routing)
+        return LayerOutputs(self.outputs)
 
 
 @runtime_checkable
@@ -64,19 +60,13 @@ class Stack(Protocol):
     shared_size: int
     """Size of the end of the inputs that every layer reads."""
 
-    @property
-    def has_experts(self) -> bool:
-        """Whether experts compute each position between two layers."""
-
     def __call__(
         self,
         inputs: Float[Tensor, "batch position input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        mask: Bool[Tensor, "batch position"] | None = None,
     ) -> RecurrentOutput:
-        """Compute all positions from a state, forwards and without padding. The mask is True for
-        real positions; None if all are real. Experts skip padding."""
+        """Compute all positions from a state, forwards and without padding."""
 
     def above(
         self,
@@ -84,7 +74,6 @@ class Stack(Protocol):
         lowest: Float[Tensor, "batch position hidden"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        mask: Bool[Tensor, "batch position"] | None = None,
     ) -> LayerOutputs:
         """Return the outputs of all layers at all positions, given the inputs and the outputs of
         the lowest."""
@@ -94,7 +83,6 @@ class Stack(Protocol):
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         """Compute a single position from a state. The output has one position."""
 
@@ -143,17 +131,11 @@ class LayerStack(nn.Module):
         self.num_layers = num_layers
         self.shared_size = shared_size
 
-    @property
-    def has_experts(self) -> bool:
-        """Whether experts compute each position between two layers."""
-        return False
-
     def forward(
         self,
         inputs: Float[Tensor, "batch position input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        mask: Bool[Tensor, "batch position"] | None = None,
     ) -> RecurrentOutput:
         """Compute all positions from a state, forwards and without padding, as decoders need.
         ValueError for shapes or devices that do not fit."""
@@ -163,7 +145,7 @@ class LayerStack(nn.Module):
         def run_layer(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
             return self._from_state(layer, below, first(number))
 
-        return self._run(inputs, self._shared(inputs), run_layer, mask)
+        return self._run(inputs, self._shared(inputs), run_layer)
 
     def above(
         self,
@@ -171,7 +153,6 @@ class LayerStack(nn.Module):
         lowest: Float[Tensor, "batch position hidden"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        mask: Bool[Tensor, "batch position"] | None = None,
     ) -> LayerOutputs:
         """Return the outputs of all layers of `forward`, given those of the lowest."""
         first = partial(CellState.of_layer, hidden, cell)
@@ -181,19 +162,17 @@ class LayerStack(nn.Module):
                 return below, first(number)
             return self._from_state(layer, below, first(number))
 
-        return self._run(lowest, self._shared(inputs), run_above, mask).layers
+        return self._run(lowest, self._shared(inputs), run_above).layers
 
     def step(
         self,
         inputs: Float[Tensor, "batch input"],
         hidden: Float[Tensor, "batch layer hidden"],
         cell: Float[Tensor, "batch layer hidden"] | None = None,
-        mask: Bool[Tensor, "batch"] | None = None,
     ) -> RecurrentOutput:
         """Compute one step from a state: `forward` for a single position."""
         self._check(inputs, 2, hidden, cell)
-        positions = {} if mask is None else {"mask": mask[:, None]}
-        return self(inputs[:, None], hidden, cell, **positions)
+        return self(inputs[:, None], hidden, cell)
 
     def encode(
         self,
@@ -217,14 +196,13 @@ class LayerStack(nn.Module):
             del number
             return self._sequences(layer, below, mask, padded)
 
-        return self._run(inputs, self._shared(inputs), run_layer, None if padded is None else mask)
+        return self._run(inputs, self._shared(inputs), run_layer)
 
     def _run(
         self,
         inputs: Float[Tensor, "batch position input"],
         shared: Float[Tensor, "batch position shared"],
         run_layer: RunLayer,
-        mask: Bool[Tensor, "batch position"] | None,
     ) -> RecurrentOutput:
         raise NotImplementedError
 
@@ -282,9 +260,7 @@ class RecurrentStack(LayerStack):
         inputs: Float[Tensor, "batch position input"],
         shared: Float[Tensor, "batch position shared"],
         run_layer: RunLayer,
-        mask: Bool[Tensor, "batch position"] | None,
     ) -> RecurrentOutput:
-        del mask  # only experts skip padding
         outputs: list[Tensor] = []
         ends = []
         for number, layer in enumerate(self.layers):
@@ -302,14 +278,11 @@ def concatenated(
     return torch.cat([below, shared.to(below.dtype)], dim=-1) if shared.size(-1) else below
 
 
-def stack_output(
-    layers: list[Tensor], ends: list[CellState], routing: Routing | None = None
-) -> RecurrentOutput:
+def stack_output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:
     """Return the output of a stack, given the outputs and the last states of its layers."""
     cells = [end.cell for end in ends if end.cell is not None]
     return RecurrentOutput(
         tuple(layers),
         torch.stack([end.hidden for end in ends], dim=1),
         torch.stack(cells, dim=1) if cells else None,
-        routing,
     )

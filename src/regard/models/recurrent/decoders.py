@@ -26,7 +26,6 @@ from dataclasses import replace
 import torch
 
 from regard.models.contracts import DecoderOutput, Memory
-from regard.models.experts import whole_output
 from regard.models.memory import single_memory
 from regard.models.recurrent.attention import DecoderAttention, start_attention
 from regard.models.recurrent.bases import AttendingDecoder, ProjectingDecoder
@@ -64,17 +63,13 @@ class BahdanauDecoder(AttendingDecoder):
         # Xu et al. 2015, eq. 4 (from memory) if task is caption: e_ti = f_att(a_i, h_{t-1})
         output = self.attention(inputs, state.attention, need_weights=need_weights)
         entering = torch.cat([embedded, output.context], dim=-1)
-        mask = self.parts.mask_for_experts(tokens)
         # Bahdanau et al. 2015, section 3.1: s_i = f(s_{i-1}, y_{i-1}, c_i)
         # Xu et al. 2015, eq. 1 (from memory) if task is caption:
         #     gates of T (E y_{t-1}; h_{t-1}; z_t)
-        state, layers = self.parts.advance(entering, state, mask=mask)
+        state, layers = self.parts.advance(entering, state)
         # Bahdanau et al. 2015, eq. 4: p(y_i | y_1, .., y_{i-1}, x) = g(y_{i-1}, s_i, c_i)
         features = self.parts.features(layers.top, output.context, embedded)
-        result = self.parts.decoder_output(
-            features, layers, output.attention, need_weights=need_weights
-        )
-        return result, replace(state, attention=output.state)
+        return DecoderOutput(features, output.attention), replace(state, attention=output.state)
 
 
 class LuongDecoder(AttendingDecoder):
@@ -99,7 +94,7 @@ class LuongDecoder(AttendingDecoder):
             return unroll(self, inputs, state, need_weights=need_weights)
         embedded = self.parts.embed(inputs)
         # Luong et al. 2015, eq. 3 (from memory), all steps: h_j = f(h_{j-1}, s)
-        layers = self.parts.run_layers(embedded, state, self.parts.mask_for_experts(inputs))
+        layers = self.parts.run_layers(embedded, state)
         # Luong et al. 2015, section 3.1, all steps: a_t(s) = align(h_t, h_s)
         output = self.attention(
             DecoderInputs(layers.outputs, embedded),
@@ -108,9 +103,7 @@ class LuongDecoder(AttendingDecoder):
             all_steps=True,
         )
         features = self.parts.features(layers.top, output.context, embedded)
-        return whole_output(
-            self.parts.decoder_output(features, layers, output.attention, need_weights=need_weights)
-        )
+        return DecoderOutput(features, output.attention)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
         return self.parts.start(
@@ -127,18 +120,14 @@ class LuongDecoder(AttendingDecoder):
         embedded = self.parts.embed(tokens)
         # Luong et al. 2015, section 3.3 if feeding is attentional: [E y_{t-1}; h~_{t-1}]
         entering = torch.cat([embedded, state.fed], dim=-1)
-        mask = self.parts.mask_for_experts(tokens)
         # Luong et al. 2015, eq. 3 (from memory): h_j = f(h_{j-1}, s)
-        state, layers = self.parts.advance(entering, state, mask=mask)
+        state, layers = self.parts.advance(entering, state)
         inputs = DecoderInputs(layers.outputs, embedded)
         # Luong et al. 2015, section 3.1: a_t(s) = align(h_t, h_s)
         output = self.attention(inputs, state.attention, need_weights=need_weights)
         features = self.parts.features(layers.top, output.context, embedded)
         state = replace(state, fed=self.feeding(output.context, features), attention=output.state)
-        result = self.parts.decoder_output(
-            features, layers, output.attention, need_weights=need_weights
-        )
-        return result, state
+        return DecoderOutput(features, output.attention), state
 
 
 class PlainDecoder(ProjectingDecoder):
@@ -154,11 +143,12 @@ class PlainDecoder(ProjectingDecoder):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        embedded, mask = self.parts.embed(inputs), self.parts.mask_for_experts(inputs)
+        del need_weights  # there is no attention
+        embedded = self.parts.embed(inputs)
         # Sutskever et al. 2014, eq. 1 (from memory): p(y | x) = prod_t p(y_t | v, y_1, .., y_{t-1})
-        layers = self.parts.run_layers(embedded, self.start(memories), mask)
+        layers = self.parts.run_layers(embedded, self.start(memories))
         features = self.parts.features(layers.top, layers.top[..., :0], embedded)
-        return whole_output(self.parts.decoder_output(features, layers, need_weights=need_weights))
+        return DecoderOutput(features)
 
     def start(self, memories: tuple[Memory, ...]) -> RecurrentState:
         return self.parts.start((single_memory(memories),), None)
@@ -170,10 +160,11 @@ class PlainDecoder(ProjectingDecoder):
         *,
         need_weights: bool = False,
     ) -> tuple[DecoderOutput, RecurrentState]:
-        embedded, mask = self.parts.embed(tokens), self.parts.mask_for_experts(tokens)
-        state, layers = self.parts.advance(embedded, state, mask=mask)
+        del need_weights
+        embedded = self.parts.embed(tokens)
+        state, layers = self.parts.advance(embedded, state)
         features = self.parts.features(layers.top, layers.top[..., :0], embedded)
-        return self.parts.decoder_output(features, layers, need_weights=need_weights), state
+        return DecoderOutput(features), state
 
 
 RecurrentDecoder = BahdanauDecoder | LuongDecoder | GNMTDecoder | PlainDecoder

@@ -8,7 +8,6 @@ from regard.data.batch import Numbers, Tokens
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import Stack
 from regard.models.contracts import Encoded, Summary
-from regard.models.experts import blocks_of_gates, measures_of_load, penalties_of_balance
 
 
 class RecurrentEncoder(nn.Module):
@@ -24,16 +23,11 @@ class RecurrentEncoder(nn.Module):
         self.stack = stack
 
     def forward(self, source: Tokens | Numbers, *, need_weights: bool = False) -> Encoded:
-        """Encode a batch. With `need_weights`, return the gate values of experts, if there are
-        any."""
+        del need_weights  # recurrent layers attend to nothing
         embedded = self.dropout(self.embedding(source.inputs))
         output = self.stack.encode(embedded, source.mask, source.lengths)
-        routings = [output.routing]
         return Encoded(
             (embedded, *output.outputs),
             source.mask,
             Summary(output.hidden, output.cell),
-            attention=blocks_of_gates("encoder_experts", routings) if need_weights else (),
-            penalties=penalties_of_balance(routings),
-            measures=measures_of_load("encoder_load", routings),
         )

@@ -51,11 +51,7 @@ class GNMTDecoder(AttendingDecoder):
         output = self.attention(inputs, state.attention, need_weights=need_weights)
         context = output.context
         entering = torch.cat([embedded, context], dim=-1)
-        mask = self.parts.mask_for_experts(tokens)
         # Wu et al. 2016, section 3: every layer reads the context, [x_t^{i-1}; a_t]
-        state, layers = self.parts.advance(entering, state, mask)
+        state, layers = self.parts.advance(entering, state)
         features = self.parts.features(layers.top, context, embedded)
-        result = self.parts.decoder_output(
-            features, layers, output.attention, need_weights=need_weights
-        )
-        return result, replace(state, attention=output.state)
+        return DecoderOutput(features, output.attention), replace(state, attention=output.state)

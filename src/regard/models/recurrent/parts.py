@@ -12,14 +12,13 @@ from torch import nn
 
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent.stack import LayerOutputs, Stack
-from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
-from regard.models.experts import blocks_of_gates, inputs_with_target
+from regard.models.contracts import Memory
 from regard.models.memory import summary
 from regard.models.recurrent.attention import DecoderAttentionState
 from regard.models.recurrent.bridge import Bridge
 from regard.models.recurrent.output import Output
 from regard.numerics.linear import Linear
-from regard.shapes import Bool, Float, Int, Tensor
+from regard.shapes import Float, Int, Tensor
 
 
 @dataclass(frozen=True)
@@ -100,42 +99,25 @@ class DecoderParts(nn.Module):
         self,
         inputs: Float[Tensor, "batch hypothesis input"],
         state: RecurrentState,
-        mask: Bool[Tensor, "batch hypothesis"] | None = None,
     ) -> tuple[RecurrentState, LayerOutputs]:
         """Compute one step of the recurrent layers for every hypothesis. Return the state with new
-        hidden states and cells, and the outputs of the layers. The mask is that of
-        `mask_for_experts`."""
+        hidden states and cells, and the outputs of the layers."""
         axes = inputs.shape[:2]
         cell = None if state.cell is None else state.cell.flatten(0, 1)
-        output = self.stack.step(
-            inputs.flatten(0, 1),
-            state.hidden.flatten(0, 1),
-            cell,
-            None if mask is None else mask.flatten(),
-        )
+        output = self.stack.step(inputs.flatten(0, 1), state.hidden.flatten(0, 1), cell)
         hidden = output.hidden.unflatten(0, axes)
         cell = None if output.cell is None else output.cell.unflatten(0, axes)
         outputs = tuple(layer[:, 0].unflatten(0, axes) for layer in output.outputs)
-        routing = output.routing
-        routing = None if routing is None else replace(routing, shape=tuple(axes))
-        return replace(state, hidden=hidden, cell=cell), LayerOutputs(outputs, routing)
+        return replace(state, hidden=hidden, cell=cell), LayerOutputs(outputs)
 
     def run_layers(
         self,
         inputs: Float[Tensor, "batch target input"],
         state: RecurrentState,
-        mask: Bool[Tensor, "batch target"] | None = None,
     ) -> LayerOutputs:
-        """Compute all steps of the recurrent layers in one call, from the state of `start`. The
-        mask is that of `mask_for_experts`."""
+        """Compute all steps of the recurrent layers in one call, from the state of `start`."""
         cell = None if state.cell is None else state.cell[:, 0]
-        return self.stack(inputs, state.hidden[:, 0], cell, mask=mask).layers
-
-    def mask_for_experts(
-        self, inputs: Int[Tensor, "batch target"]
-    ) -> Bool[Tensor, "batch target"] | None:
-        """Return the mask of `inputs_with_target`; None without experts."""
-        return inputs_with_target(inputs) if self.stack.has_experts else None
+        return self.stack(inputs, state.hidden[:, 0], cell).layers
 
     def features(
         self,
@@ -146,18 +128,3 @@ class DecoderParts(nn.Module):
         """Return the features from which `projection` computes logits. A decoder without attention
         passes a context of size 0."""
         return self.dropout(self.output(hidden, context, embedded))
-
-    def decoder_output(
-        self,
-        features: Float[Tensor, "batch target feature"],
-        layers: LayerOutputs,
-        attention: tuple[AttentionBlock, ...] = (),
-        *,
-        need_weights: bool,
-    ) -> DecoderOutput:
-        """Return the output of a step, or of all steps before `whole_output`."""
-        routing = layers.routing
-        if need_weights:
-            attention = (*attention, *blocks_of_gates("decoder_experts", [routing]))
-        balance = None if routing is None else routing.balance
-        return DecoderOutput(features, attention, balance=balance)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import add
-
 import torch
 from torch.nn import functional as F
 
 from regard.models.contracts import AttentionBlock, Decoder, DecoderOutput
-from regard.models.experts import whole_output
 from regard.models.recurrent.parts import RecurrentState
 from regard.numerics.joined_gradients import joined_gradients
 from regard.shapes import Float, Int, Tensor
@@ -29,9 +25,7 @@ def unroll(
             output, state = decoder.step(tokens, state, need_weights=need_weights)
             outputs.append(output)
     features = torch.cat([output.features for output in outputs], dim=1)
-    balances = [output.balance for output in outputs if output.balance is not None]
-    balance = reduce(add, balances) if balances else None
-    return whole_output(DecoderOutput(features, _joined_attention(outputs), balance=balance))
+    return DecoderOutput(features, _joined_attention(outputs))
 
 
 def _joined_attention(steps: list[DecoderOutput]) -> tuple[AttentionBlock, ...]:

@@ -41,16 +41,8 @@ from regard.attention import (
     padding,
 )
 from regard.layers.embedder import Embedder
-from regard.layers.feed_forward import PositionWise
 from regard.layers.residual import Residual
-from regard.layers.routing import Routing
 from regard.models.contracts import AttentionBlock, DecoderOutput, Memory
-from regard.models.experts import (
-    blocks_of_gates,
-    inputs_with_target,
-    measures_of_load,
-    penalties_of_balance,
-)
 from regard.models.memory import single_memory
 from regard.models.transformer.encoder import blocks_of_layers
 from regard.names import AttentionKind
@@ -63,8 +55,6 @@ class DecoderArguments:
     """Arguments that all layers of a decoder share in one call: masks, and the rotation of queries
     and keys."""
 
-    mask: Bool[Tensor, "batch target"] | None
-    """Mask of the positions that experts compute: those of `inputs_with_target`."""
     self_mask: Bool[Tensor, "#batch target slot"] | Causal | None
     memory_mask: Bool[Tensor, "batch 1 source"] | None
     rotate: Rotate
@@ -73,14 +63,12 @@ class DecoderArguments:
 
 @dataclass(frozen=True)
 class DecoderLayerOutput:
-    """Output of a decoder layer: states, key-value cache, attention weights if requested, and the
-    experts of its positions, if it has experts."""
+    """Output of a decoder layer: states, key-value cache, and attention weights if requested."""
 
     states: Float[Tensor, "batch target size"]
     cache: KVCache
     self_attention: MultiHeadOutput
     cross_attention: MultiHeadOutput
-    routing: Routing | None
 
 
 class DecoderLayer(nn.Module):
@@ -91,7 +79,7 @@ class DecoderLayer(nn.Module):
         self,
         self_attention: MultiHeadSelfAttention,
         cross_attention: MultiHeadAttention,
-        feed_forward: PositionWise,
+        feed_forward: nn.Module,
         residuals: tuple[Residual, Residual, Residual],
     ) -> None:
         super().__init__()
@@ -122,9 +110,9 @@ class DecoderLayer(nn.Module):
             need_weights=shared.need_weights,
         )
         states = self.cross_residual.after(states, cross_attention.context)
-        change = self.feed_forward(self.feed_forward_residual.before(states), shared.mask)
-        states = self.feed_forward_residual.after(states, change.states)
-        return DecoderLayerOutput(states, cache, self_attention, cross_attention, change.routing)
+        change = self.feed_forward(self.feed_forward_residual.before(states))
+        states = self.feed_forward_residual.after(states, change)
+        return DecoderLayerOutput(states, cache, self_attention, cross_attention)
 
 
 @dataclass(frozen=True)
@@ -216,17 +204,11 @@ class TransformerDecoder(nn.Module):
         """Compute all steps. Each position attends to those before it. Padding comes after real
         positions, so no real position attends to it."""
         state, positions = self.start(memories), range(inputs.size(1))
-        mask, visible = inputs_with_target(inputs), self.span.causal_mask(inputs)
+        visible = self.span.causal_mask(inputs)
         rotate = self.embedder.rotation(positions)
-        shared = DecoderArguments(mask, visible, state.mask, rotate, need_weights)
+        shared = DecoderArguments(visible, state.mask, rotate, need_weights)
         features, outputs = self._layers(self.embedder(inputs, positions), state, shared)
-        routings = [output.routing for output in outputs]
-        return DecoderOutput(
-            features,
-            _attention(self.kind, outputs),
-            penalties_of_balance(routings),
-            measures_of_load("decoder_load", routings),
-        )
+        return DecoderOutput(features, _attention(self.kind, outputs))
 
     def project(
         self, features: Float[Tensor, "*batch feature"]
@@ -258,8 +240,7 @@ class TransformerDecoder(nn.Module):
         positions, state = range(position, position + 1), state.with_new_slots()
         rotate = self.embedder.rotation(positions)
         visible = state.visible(self.span)
-        mask = inputs_with_target(tokens)
-        shared = DecoderArguments(mask, visible, state.mask, rotate, need_weights)
+        shared = DecoderArguments(visible, state.mask, rotate, need_weights)
         features, outputs = self._layers(self.embedder(tokens, positions), state, shared)
         slots = None if shared.self_mask is None else state.slots
         attention = _attention(self.kind, outputs, slots)
@@ -285,18 +266,17 @@ def _attention(
     outputs: list[DecoderLayerOutput],
     slots: Int[Tensor, "batch hypothesis position"] | None = None,
 ) -> tuple[AttentionBlock, ...]:
-    """Return the attention blocks of all layers and the gate values of experts, if weights were
-    requested. With `slots`, gather the self-attention to each hypothesis's own slots, so that the
-    source axis counts its positions."""
+    """Return the attention blocks of all layers, if weights were requested. With `slots`, gather
+    the self-attention to each hypothesis's own slots, so that the source axis counts its
+    positions."""
     cross_attention = blocks_of_layers(kind, [output.cross_attention for output in outputs])
     self_attention = blocks_of_layers("decoder", [output.self_attention for output in outputs])
     if not self_attention:
         return cross_attention
-    experts = blocks_of_gates("decoder_experts", [output.routing for output in outputs])
     if slots is None:
-        return cross_attention + self_attention + experts
+        return cross_attention + self_attention
     (block,) = self_attention
     index = slots[:, None, None].expand(*block.weights.shape[:3], -1, -1)
     scores = None if block.scores is None else block.scores.gather(4, index)
     block = AttentionBlock("decoder", block.weights.gather(4, index), scores)
-    return (*cross_attention, block, *experts)
+    return (*cross_attention, block)

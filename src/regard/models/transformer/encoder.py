@@ -28,22 +28,17 @@ from regard.attention import (
 )
 from regard.data.batch import Numbers, Tokens
 from regard.layers.embedder import Embedder
-from regard.layers.feed_forward import PositionWise
 from regard.layers.residual import Residual
-from regard.layers.routing import Routing
 from regard.models.contracts import AttentionBlock, Encoded
-from regard.models.experts import blocks_of_gates, measures_of_load, penalties_of_balance
 from regard.names import AttentionKind
-from regard.shapes import Bool, Float, Tensor
+from regard.shapes import Float, Tensor
 
 
 @dataclass(frozen=True)
 class EncoderArguments:
-    """Arguments that all layers of an encoder share in one call: masks, and the rotation of queries
-    and keys."""
+    """Arguments that all layers of an encoder share in one call: the mask, and the rotation of
+    queries and keys."""
 
-    mask: Bool[Tensor, "batch source"] | None
-    """Mask of real positions; None without padding."""
     visible: Mask | None
     rotate: Rotate
     need_weights: bool
@@ -51,12 +46,10 @@ class EncoderArguments:
 
 @dataclass(frozen=True)
 class EncoderLayerOutput:
-    """Output of an encoder layer: states, attention weights if requested, and the experts of its
-    positions, if it has experts."""
+    """Output of an encoder layer: states, and attention weights if requested."""
 
     states: Float[Tensor, "batch source size"]
     attention: MultiHeadOutput
-    routing: Routing | None
 
 
 class EncoderLayer(nn.Module):
@@ -65,7 +58,7 @@ class EncoderLayer(nn.Module):
     def __init__(
         self,
         self_attention: MultiHeadSelfAttention,
-        feed_forward: PositionWise,
+        feed_forward: nn.Module,
         residuals: tuple[Residual, Residual],
     ) -> None:
         super().__init__()
@@ -83,9 +76,8 @@ class EncoderLayer(nn.Module):
             inputs, shared.visible, shared.rotate, need_weights=shared.need_weights
         )
         states = self.self_residual.after(states, attention.context)
-        change = self.feed_forward(self.feed_forward_residual.before(states), shared.mask)
-        states = self.feed_forward_residual.after(states, change.states)
-        return EncoderLayerOutput(states, attention, change.routing)
+        change = self.feed_forward(self.feed_forward_residual.before(states))
+        return EncoderLayerOutput(self.feed_forward_residual.after(states, change), attention)
 
 
 class TransformerEncoder(nn.Module):
@@ -116,23 +108,14 @@ class TransformerEncoder(nn.Module):
         states = [self.embedder(source.inputs, positions)]
         key_mask = None if mask is None else padding(mask)
         visible = self.span.bidirectional_mask(key_mask, states[0])
-        shared = EncoderArguments(mask, visible, rotate, need_weights)
+        shared = EncoderArguments(visible, rotate, need_weights)
         outputs: list[EncoderLayerOutput] = []
         for layer in self.layers:
             outputs.append(layer(states[-1], shared))
             states.append(outputs[-1].states)
         states[-1] = self.norm(states[-1])
-        routings = [output.routing for output in outputs]
         attention = blocks_of_layers("encoder", [output.attention for output in outputs])
-        if need_weights:
-            attention += blocks_of_gates("encoder_experts", routings)
-        return Encoded(
-            tuple(states),
-            source.mask,
-            attention=attention,
-            penalties=penalties_of_balance(routings),
-            measures=measures_of_load("encoder_load", routings),
-        )
+        return Encoded(tuple(states), source.mask, attention=attention)
 
 
 def blocks_of_layers(
