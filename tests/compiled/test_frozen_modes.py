@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard import kernels
 from regard.attention import Additive, Attention, ScaledDot
 from regard.building import build_captioner, build_translation
+from regard.compiled.accelerate import accelerate
 from regard.compiled.freeze import freeze
 from regard.data.batch import START, Images, Tokens
 from regard.layers.experts import Experts, NoisyTopKGate
@@ -173,6 +174,7 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     for name, module, inputs in (*layers(), *models()):
         for weight in module.parameters():
             nn.init.normal_(weight, std=0.3)
+        accelerate(module)
         found[name] = module.eval(), inputs
     return found
 

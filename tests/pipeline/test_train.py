@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from regard import recipes
+from regard.compiled.losses import BLOCKWISE
 from regard.config import SearchConfig, TrainingConfig
 from regard.errors import UserError
 from regard.pipeline.train import settings_of, train
@@ -20,6 +21,7 @@ from regard.tasks.training.objectives import objective_of
 from regard.tasks.translation.model import TranslationModel
 from regard.training.checkpoint import Checkpoints
 from regard.training.losses.loss import CrossEntropy
+from regard.training.objectives.objective import NextToken
 from regard.training.objectives.r_drop import RDrop
 from regard.training.objectives.teacher_forcing import TeacherForcing
 from regard.training.schedule import Constant, CosineDecay, InverseSquareRoot, LinearDecay, Plateau
@@ -318,6 +320,9 @@ ELSEWHERE = (
 """Fields that are no settings of the loop, or that `tests/tasks` tests."""
 
 
+DEFAULTS = TrainingSettings(objective=NextToken(CrossEntropy(functions=BLOCKWISE)))
+
+
 def of_optimiser(settings, **changes):
     return replace(settings, optimiser=replace(settings.optimiser, **changes))
 
@@ -338,10 +343,13 @@ ARRIVES = {
     "adam_epsilon": (1e-6, lambda settings: of_optimiser(settings, epsilon=1e-6)),
     "weight_decay": (0.2, lambda settings: of_optimiser(settings, weight_decay=0.2)),
     "clip": (None, lambda settings: of_optimiser(settings, clip=None)),
-    "label_smoothing": (0.1, lambda settings: of_objective(settings, loss=CrossEntropy(0.1))),
+    "label_smoothing": (
+        0.1,
+        lambda settings: of_objective(settings, loss=CrossEntropy(0.1, functions=BLOCKWISE)),
+    ),
     "loss": (
         "sentence",
-        lambda settings: of_objective(settings, loss=CrossEntropy(per="sentence")),
+        lambda settings: of_objective(settings, loss=CrossEntropy(0.0, "sentence", BLOCKWISE)),
     ),
     "r_drop": (
         2.0,
@@ -371,7 +379,7 @@ ARRIVES = {
 
 
 def test_an_empty_recipe_has_the_defaults_of_the_training_loop():
-    assert settings(TrainingConfig(), "float32") == TrainingSettings()
+    assert settings(TrainingConfig(), "float32") == DEFAULTS
 
 
 @pytest.mark.parametrize("name", sorted({each.name for each in fields(TrainingConfig)} - ELSEWHERE))
@@ -381,12 +389,12 @@ def test_each_training_field_reaches_the_settings(name):
     config = TrainingConfig()
     assert value != getattr(config, name)
     result = settings(replace(config, **{name: value}), "float32")
-    assert result == expected(TrainingSettings())
+    assert result == expected(DEFAULTS)
 
 
 def test_precision_reaches_the_settings():
     result = settings(TrainingConfig(), "bfloat16")
-    assert result == TrainingSettings(precision="bfloat16")
+    assert result == replace(DEFAULTS, precision="bfloat16")
 
 
 @pytest.mark.parametrize(

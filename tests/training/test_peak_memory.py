@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from regard.compiled.losses import BLOCKWISE
 from regard.data.batch import pair_batch
 from regard.errors import UserError
 from regard.pipeline import train as training
 from regard.storage.weights import TRAINED
+from regard.training.losses.loss import CrossEntropy
 from regard.training.objectives.objective import NextToken
 from regard.training.peak_memory import peak_of_update
 from tests.small_runs import smaller
@@ -25,7 +27,8 @@ def rows(number):
 def test_the_estimate_has_the_weights_and_grows_with_the_sentences():
     model = tiny_model(dropout=0.5)
     weights = TRAINED * sum(4 * weight.numel() for weight in model.parameters())
-    peaks = [peak_of_update(model, NextToken(), rows(n), "float32") for n in (10, 20, 40)]
+    blockwise = NextToken(CrossEntropy(functions=BLOCKWISE))
+    peaks = [peak_of_update(model, blockwise, rows(n), "float32") for n in (10, 20, 40)]
     assert peaks[0] > weights
     assert peaks[2] - peaks[1] == pytest.approx(2 * (peaks[1] - peaks[0]), rel=0.01)
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from regard.compiled.losses import BLOCKWISE
 from regard.config import TrainingConfig
 from regard.tasks.training.objectives import objective_of
+from regard.training.losses.loss import CrossEntropy
 from regard.training.objectives.distillation import Distillation, Teachers
 from regard.training.objectives.objective import NextToken
 
@@ -22,7 +24,9 @@ def test_the_objective_has_the_settings_of_the_recipe():
         temperature=2.0,
     )
     teachers = Teachers((torch.nn.Linear(1, 1),), ("a",))
-    expected = Distillation(NextToken(), teachers, "jensen_shannon", 0.3, 2.0)
+    expected = Distillation(
+        NextToken(CrossEntropy(functions=BLOCKWISE)), teachers, "jensen_shannon", 0.3, 2.0
+    )
     assert objective_of(config, teachers=teachers) == expected
     with pytest.raises(ValueError, match="expected teachers"):
         objective_of(config)
