@@ -100,7 +100,6 @@ def plain_copy(model: Any, dtype: Any = None) -> Any:
     return copy if dtype is None else copy.to(dtype)
 
 
-FUSED_LOOP = ("decoders.fused_attention", "decoders.fused_lowest", "gnmt.fused_lowest")
 COMPILED = "regard.compiled"
 DECODER_STEP = returning(
     f"{COMPILED}.transformer.decoder.NativeTransformerDecoder.is_supported", False
@@ -118,7 +117,8 @@ TRAINING_PARTS = {
     "dot attention": without_kernels("regard.compiled.attention.dot.native"),
     "additive kernel": without_kernels("regard.compiled.attention.fused_additive.backends"),
     "fused loop": together(
-        *(returning(f"regard.models.recurrent.{name}", None) for name in FUSED_LOOP)
+        returning("regard.compiled.recurrent.decoders.fused_attention", None),
+        returning("regard.compiled.recurrent.decoders.fused_lowest", None),
     ),
     "joined gradients": together(
         returning("regard.numerics.linear.joined_parameters", None),
@@ -137,7 +137,7 @@ DECODING_PARTS = {
     "recurrent cells": without_kernels("regard.compiled.recurrent.native_cells"),
     "dot attention": without_kernels("regard.compiled.attention.dot.native"),
     "additive kernel": without_kernels("regard.compiled.attention.fused_additive.backends"),
-    "candidates": without_kernels("regard.search.candidates"),
+    "candidates": without_kernels("regard.compiled.candidates"),
     "kept memory": default_allocator,
 }
 RECURRENT = frozenset({"lstm", "fed", "gru"})
@@ -172,6 +172,7 @@ def searches(setup: Setup, precision: str, name: str) -> Callable[[], None]:
     import torch
 
     from regard.compiled import freeze
+    from regard.compiled.candidates import top_candidates as find
     from regard.data.batch import START, pad
     from regard.search import BeamSettings, Limits, beam, greedy
 
@@ -190,9 +191,10 @@ def searches(setup: Setup, precision: str, name: str) -> Callable[[], None]:
             for first in range(0, number, batch_size):
                 memories = model.encode(pad(sources[first : first + batch_size]))
                 if size == 1:
-                    greedy(model.decoder, memories, limits)
+                    greedy(model.decoder, memories, limits, find=find)
                 else:
-                    beam(model.decoder, memories, limits, BeamSettings(size, 1))
+                    settings = BeamSettings(size, 1)
+                    beam(model.decoder, memories, limits, settings, find=find)
 
     return run
 

@@ -8,8 +8,10 @@ import torch
 
 from regard import kernels
 from regard.building import build_translation
+from regard.config import TrainingConfig
 from regard.data.batch import pair_batch
 from regard.numerics import joined_gradients
+from regard.tasks.training.objectives import objective_of
 from regard.training.settings import TrainingSettings
 from tests import configs
 from tests.benchmarks.scripts import script
@@ -39,7 +41,7 @@ def setup(encoder, **values):
     torch.manual_seed(0)
     config = configs.translation(encoder, encoder, size=16, dropout=0.3, **values)
     rows = [[4 + (i + j) % 20 for j in range(5 + i % 3)] for i in range(6)]
-    settings = TrainingSettings()
+    settings = TrainingSettings(objective=objective_of(TrainingConfig()))
     return ablation.Setup(build_translation(config, 30, 30), Data(pair_batch(rows, rows)), settings)
 
 

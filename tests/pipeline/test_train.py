@@ -382,6 +382,12 @@ def test_an_empty_recipe_has_the_defaults_of_the_training_loop():
     assert settings(TrainingConfig(), "float32") == DEFAULTS
 
 
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+def test_settings_are_the_same_text_in_every_process(r_drop):
+    """A resumed run and the processes of a training compare it."""
+    assert " at 0x" not in repr(settings(TrainingConfig(r_drop=r_drop), "float32"))
+
+
 @pytest.mark.parametrize("name", sorted({each.name for each in fields(TrainingConfig)} - ELSEWHERE))
 def test_each_training_field_reaches_the_settings(name):
     """And nowhere else."""

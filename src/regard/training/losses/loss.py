@@ -4,7 +4,7 @@ distil models."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch.nn import functional as F
@@ -30,8 +30,9 @@ class CrossEntropy:
     label_smoothing: float = 0.0
     per: LossUnit = "word"
     """Unit that the loss is averaged over. The loss of a sentence is the sum over its words."""
-    functions: LogitFunctions = FORMULAS
-    """Functions of logits, by their formulas or accelerated."""
+    functions: LogitFunctions = field(default=FORMULAS, repr=False)
+    """Functions of logits, by their formulas or accelerated. They change no setting, so a resumed
+    run and other processes, which compare settings as text, may have others."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.label_smoothing < 1:
