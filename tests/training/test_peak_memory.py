@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from regard.compiled.losses import BLOCKWISE
 from regard.data.batch import pair_batch
@@ -49,6 +50,25 @@ def test_the_model_and_the_random_numbers_are_unchanged():
     assert torch.equal(torch.get_rng_state(), state)
     assert not model.training
     assert all(weight.grad is None for weight in model.parameters())
+
+
+class Normalised(nn.Module):
+    """A model with statistics of batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.model = nn.BatchNorm1d(7), tiny_model()
+
+    def forward(self, batch, *more):
+        self.norm(torch.randn(len(batch), 7))
+        return self.model(batch, *more)
+
+
+def test_statistics_of_batches_are_unchanged():
+    model = Normalised()
+    peak_of_update(model, NextToken(), rows(8), "float32")
+    assert model.norm.running_mean.eq(0).all()
+    assert model.norm.num_batches_tracked == 0
 
 
 def test_a_training_that_may_not_fit_is_warned_of(tmp_path, monkeypatch):

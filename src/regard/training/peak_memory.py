@@ -57,7 +57,7 @@ def _saved_bytes(
         return tensor
 
     part = batch.select(torch.arange(number)).to(device)
-    was_training = model.training
+    was_training, buffers = model.training, [(x, x.clone()) for x in model.buffers()]
     model.train()
     try:
         with (
@@ -67,5 +67,7 @@ def _saved_bytes(
             loss = objective(model, part, Progress(1, 1), torch.default_generator)
     finally:
         model.train(was_training)
+        for buffer, value in buffers:  # batch normalisation has counted the sentences
+            buffer.copy_(value)
     del loss
     return sum(sizes.values())
