@@ -107,7 +107,7 @@ def same(result, expected):
 def test_an_encoder_layer_equals_torchs(model, source, need_weights):
     layer = model.encoder.layers[1]
     states = torch.randn(*source.ids.shape, SIZE, dtype=torch.double)
-    shared = EncoderArguments(source.mask, source.mask[:, None], lambda x: x, need_weights)
+    shared = EncoderArguments(source.mask[:, None], lambda x: x, need_weights)
     output = layer(states, shared)
     result = output.states
     expected = encoder_layer(layer)(states, src_key_padding_mask=~source.mask)
@@ -120,41 +120,12 @@ def test_an_encoder_layer_equals_torchs(model, source, need_weights):
         same(output.attention.weights, weights)
 
 
-class Watched(nn.Module):
-    """Feed-forward network that records the masks of its positions."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner, self.masks = inner, []
-
-    def forward(self, states, mask=None):
-        self.masks.append(mask)
-        return self.inner(states, mask)
-
-
-def test_position_wise_sublayers_get_the_masks_of_real_positions():
-    model = build_translation(CONFIG, 13, 17)
-    for stack in (model.encoder, model.decoder):
-        stack.layers[1].feed_forward = Watched(stack.layers[1].feed_forward)
-    targets = pad([[START, 4, 5], [START, 6]])
-    for sources in ([[4, 5, 6], [7]], [[4, 5], [6, 7]]):
-        memories = model.encode(pad(sources))
-        model.decoder(targets.ids, memories)
-        model.decoder.step(targets.ids[:, :1], model.decoder.start(memories))
-    padded, full = model.encoder.layers[1].feed_forward.masks
-    assert padded.tolist() == [[True, True, True], [True, False, False]]
-    assert full is None
-    whole, step, *_ = model.decoder.layers[1].feed_forward.masks
-    assert torch.equal(whole, targets.mask)
-    assert step is None
-
-
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_a_decoder_layer_equals_torchs(model, source, need_weights):
     layer = model.decoder.layers[1]
     states = torch.randn(len(source.ids), 7, SIZE, dtype=torch.double)
     memory = torch.randn(*source.ids.shape, SIZE, dtype=torch.double)
-    shared = DecoderArguments(None, CAUSAL, source.mask[:, None], lambda x: x, need_weights)
+    shared = DecoderArguments(CAUSAL, source.mask[:, None], lambda x: x, need_weights)
     prepared = layer.cross_attention.prepare(memory, memory)
     result = layer(states, prepared, shared, KVCache())
     expected = decoder_layer(layer)(
@@ -208,7 +179,7 @@ def test_memories_have_every_layer_and_the_last_is_normalised(model, source):
     layers = model.encoder(source).layers
     assert len(layers) == 3
     states = layers[0]
-    shared = EncoderArguments(source.mask, source.mask[:, None], lambda x: x, need_weights=False)
+    shared = EncoderArguments(source.mask[:, None], lambda x: x, need_weights=False)
     for number, layer in enumerate(model.encoder.layers, 1):
         states = layer(states, shared).states
         same(layers[number], model.encoder.norm(states) if number == 2 else states)
