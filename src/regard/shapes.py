@@ -30,7 +30,6 @@
 | row, column | rows and columns of a matrix |
 | choice, count | scores to choose from; the `count` highest of them |
 | power | numbers that a kernel prepares for each key |
-| shared | numbers that every layer of a recurrent stack reads |
 | expert, active | experts of a layer; experts that compute one position |
 | inner | numbers that a product sums over |
 | pass, term | passes of an objective through the model; terms of its loss |

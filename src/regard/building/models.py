@@ -79,7 +79,7 @@ def build_captioner(
     make_embedding = partial(nn.Embedding, target_vocabulary_size, size, padding_idx=PAD)
     return _accelerated(
         Seq2Seq(
-            encoder_with_experts(encoder.module),
+            encoder.module,
             decoder_with_experts(build_decoder(config.decoder, encoder, make_embedding)),
             build_decoder_memories(config.decoder, encoder),
             build_penalties(config.decoder),

@@ -11,8 +11,6 @@ Kind = TypeVar("Kind")
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 """Dictionaries of a module with the hooks of its calls."""
-
-
 FORMULAS: dict[type, type] = {}
 """Formula of each accelerated class."""
 

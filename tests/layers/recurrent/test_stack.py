@@ -138,6 +138,9 @@ def test_dropout_is_between_layers_only():
     hidden = torch.zeros(3, 2, 7)
     first, second = (ours(torch.ones(3, 1, 5), hidden) for _ in range(2))
     assert torch.equal(first.outputs[0], second.outputs[0])
+    half = RecurrentStack("gru", 5, 7, 2, dropout=0.5)
+    first, second = (half(torch.ones(3, 1, 5), hidden) for _ in range(2))
+    assert not torch.equal(first.outputs[1], second.outputs[1])
     single = RecurrentStack("gru", 5, 7, 1, dropout=0.999)
     assert single(torch.ones(3, 1, 5), hidden[:, :1]).outputs[0].ne(0).all()
 

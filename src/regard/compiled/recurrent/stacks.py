@@ -42,8 +42,7 @@ class _Stack(Accelerated):
             end = step(layer, below[:, 0], last(number))
             return end.hidden[:, None], end
 
-        shared = any_stack._shared(inputs[:, None])
-        return any_stack._run(inputs[:, None], shared, run_step)
+        return any_stack._run(inputs[:, None], run_step)
 
     def _from_state(
         self, layer: nn.Module, inputs: Float[Tensor, "batch position input"], first: CellState

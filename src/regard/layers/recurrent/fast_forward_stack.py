@@ -35,8 +35,8 @@ from regard.layers.recurrent.lengths import padded_lengths
 from regard.layers.recurrent.stack import (
     LayerOutputs,
     RecurrentOutput,
-    concatenated,
     stack_output,
+    with_shared,
 )
 from regard.names import CellKind
 from regard.numerics.linear import Linear, affine
@@ -169,7 +169,7 @@ class FastForwardStack(nn.Module):
             states, end = self._run(layer, gates, first, mask, backwards=backwards)
             outputs.append(states)
             ends.append(end)
-            below = self._entering(gates, states)
+            below = self._entering(gates, states, inputs)
         return outputs, gates, ends
 
     def _run_above(
@@ -181,20 +181,22 @@ class FastForwardStack(nn.Module):
         cell: Tensor | None,
     ) -> tuple[list[Tensor], list[CellState]]:
         """Return the states of all layers, and the last states of those above the lowest."""
-        shared = inputs[..., inputs.size(-1) - self.shared_size :]
         outputs, ends = [lowest], []
         for number, layer in enumerate(self._layers(0)[1:], start=1):
-            gates = _gates(layer, concatenated(self._entering(gates, outputs[-1]), shared))
+            gates = _gates(layer, self._entering(gates, outputs[-1], inputs))
             states, end = self._run(layer, gates, CellState.of_layer(hidden, cell, number))
             outputs.append(states)
             ends.append(end)
         return outputs, ends
 
-    def _entering(self, gates: Tensor, states: Tensor) -> Float[Tensor, "batch position _"]:
-        """Return the inputs of the layer above, without what every layer reads."""
+    def _entering(
+        self, gates: Tensor, states: Tensor, inputs: Tensor
+    ) -> Float[Tensor, "batch position _"]:
+        """Return what enters the layer above, given the gates and the states of a layer."""
         carried = FORWARD_SCALE * gates[..., : self.half_size]
         # Zhou et al. 2016, section 3 (from memory): [Half(f^{k-1}_t); h^{k-1}_t]
-        return torch.cat([carried, self.dropout(states.to(gates.dtype))], dim=-1)
+        below = torch.cat([carried, self.dropout(states.to(gates.dtype))], dim=-1)
+        return with_shared(below, inputs, self.shared_size)
 
     def _run(
         self,

@@ -25,7 +25,6 @@ from regard.layers.recurrent.stack import (
     LayerStack,
     RecurrentOutput,
     RunLayer,
-    concatenated,
     stack_output,
 )
 from regard.names import CellKind
@@ -72,15 +71,12 @@ class ResidualStack(LayerStack):
         self.experts: nn.Module | None = None
 
     def _run(
-        self,
-        inputs: Float[Tensor, "batch position input"],
-        shared: Float[Tensor, "batch position shared"],
-        run_layer: RunLayer,
+        self, inputs: Float[Tensor, "batch position input"], run_layer: RunLayer
     ) -> RecurrentOutput:
         outputs: list[Tensor] = []
         ends, below = [], inputs
         for number, layer in enumerate(self.layers):
-            entering = concatenated(self.dropout(below), shared) if number else inputs
+            entering = self._entering(below, inputs) if number else inputs
             states, end = run_layer(number, layer, entering)
             # Wu et al. 2016, section 3.1: x_t^i = m_t^i + x_t^{i-1}, from the third layer on
             below = states + below if number >= FIRST_RESIDUAL else states

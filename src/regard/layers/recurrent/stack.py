@@ -145,7 +145,7 @@ class LayerStack(nn.Module):
         def run_layer(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
             return self._from_state(layer, below, first(number))
 
-        return self._run(inputs, self._shared(inputs), run_layer)
+        return self._run(inputs, run_layer)
 
     def above(
         self,
@@ -159,10 +159,10 @@ class LayerStack(nn.Module):
 
         def run_above(number: int, layer: nn.Module, below: Tensor) -> tuple[Tensor, CellState]:
             if not number:
-                return below, first(number)
+                return lowest, first(number)
             return self._from_state(layer, below, first(number))
 
-        return self._run(lowest, self._shared(inputs), run_above).layers
+        return self._run(inputs, run_above).layers
 
     def step(
         self,
@@ -196,21 +196,20 @@ class LayerStack(nn.Module):
             del number
             return self._sequences(layer, below, mask, padded)
 
-        return self._run(inputs, self._shared(inputs), run_layer)
+        return self._run(inputs, run_layer)
 
     def _run(
-        self,
-        inputs: Float[Tensor, "batch position input"],
-        shared: Float[Tensor, "batch position shared"],
-        run_layer: RunLayer,
+        self, inputs: Float[Tensor, "batch position input"], run_layer: RunLayer
     ) -> RecurrentOutput:
         raise NotImplementedError
 
-    def _shared(
-        self, inputs: Float[Tensor, "batch position input"]
-    ) -> Float[Tensor, "batch position shared"]:
-        """Return the end of the inputs that every layer reads."""
-        return inputs[..., inputs.size(-1) - self.shared_size :]
+    def _entering(
+        self,
+        below: Float[Tensor, "batch position hidden"],
+        inputs: Float[Tensor, "batch position input"],
+    ) -> Float[Tensor, "batch position _"]:
+        """Return what enters a layer above the lowest, given the outputs below it."""
+        return with_shared(self.dropout(below), inputs, self.shared_size)
 
     def _from_state(
         self, layer: nn.Module, inputs: Float[Tensor, "batch position input"], first: CellState
@@ -256,26 +255,26 @@ class RecurrentStack(LayerStack):
         )
 
     def _run(
-        self,
-        inputs: Float[Tensor, "batch position input"],
-        shared: Float[Tensor, "batch position shared"],
-        run_layer: RunLayer,
+        self, inputs: Float[Tensor, "batch position input"], run_layer: RunLayer
     ) -> RecurrentOutput:
         outputs: list[Tensor] = []
         ends = []
         for number, layer in enumerate(self.layers):
-            entering = concatenated(self.dropout(outputs[-1]), shared) if number else inputs
+            entering = self._entering(outputs[-1], inputs) if number else inputs
             states, end = run_layer(number, layer, entering)
             outputs.append(states)
             ends.append(end)
         return stack_output(outputs, ends)
 
 
-def concatenated(
-    below: Float[Tensor, "*batch hidden"], shared: Float[Tensor, "*batch shared"]
+def with_shared(
+    below: Float[Tensor, "*batch hidden"], inputs: Float[Tensor, "*batch input"], size: int
 ) -> Float[Tensor, "*batch _"]:
-    """Return the inputs of a layer: the outputs of the layer below, and what every layer reads."""
-    return torch.cat([below, shared.to(below.dtype)], dim=-1) if shared.size(-1) else below
+    """Return what enters a layer: the outputs of the layer below, and the end of the stack's inputs
+    of this size, which every layer reads."""
+    if not size:
+        return below
+    return torch.cat([below, inputs[..., -size:].to(below.dtype)], dim=-1)
 
 
 def stack_output(layers: list[Tensor], ends: list[CellState]) -> RecurrentOutput:
