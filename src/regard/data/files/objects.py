@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from regard.characters import is_blank_text
-from regard.data.examples import Corpus, Pair
-from regard.data.files.lines import SURROGATE, LineProblem
-from regard.data.files.tables import Row, TableSettings, column_name, flat_fields
-from regard.data.recognition.decimals import NumberForm, NumberText, undecided_mark
+from regard.data.examples import Corpus
+from regard.data.files.lines import SURROGATE
+from regard.data.files.pairs import forms_of, pair_of, rows_below_header
+from regard.data.files.tables import Row, TableSettings, flat_fields
+from regard.data.recognition.decimals import NumberText
 from regard.data.recognition.formats import FileFormat
 from regard.data.recognition.other_rows import marked
-from regard.data.recognition.table import Columns, Table, columns_of, rows_below_header
+from regard.data.recognition.table import Columns, Table, columns_of
 from regard.errors import UserError
-from regard.names import Fault, TaskName
+from regard.names import TaskName
 
 NAME = "the data"
 """Name of data in memory, in messages."""
@@ -138,26 +138,25 @@ def corpus_of(
     if not table.rows:
         raise UserError(f"{NAME} has no rows: {EXPECTED}")
     columns = columns_of(table, settings, task)
-    forms, remarks = list[NumberForm](), list[str]()
-    for number in columns.targets if has_numbers else ():
-        cells = [row[number] for row in table.rows]
-        forms.append(NumberForm.of(cells, settings.decimal_mark))
-        name = f"{NAME}, column {column_name(table.header, number)}"
-        remarks.append(undecided_mark(forms[-1], cells, name))
-    corpus = Corpus.of(_pairs(_rows(table), columns, forms), tuple(filter(None, remarks)))
+    rows = list(_rows(table, columns))
+    forms, remarks = forms_of(rows, table, columns, settings) if has_numbers else ((), ())
+    corpus = Corpus.of((pair_of(row, columns, NAME, forms) for row in rows), remarks)
     units = tuple(form.unit for form in forms) if has_numbers else None
     if not corpus.pairs:
         raise UserError(f"{NAME} has no pairs: {'; '.join(corpus.left_out.summary())}")
     return replace(corpus, units=units)
 
 
-def _rows(table: Table) -> Iterator[Row]:
+def _rows(table: Table, columns: Columns) -> Iterator[Row]:
     """Yield the rows, numbered from 1. Rows that are no examples have a fault, as in files. No
     second table is searched: a blank row of a data frame is a row of missing values."""
     rows = (Row(cells, number) for number, cells in enumerate(table.rows, start=1))
     names = [] if table.header is None else [Row(table.header, 0)]
     for row in rows_below_header(marked(chain(names, rows)), has_header=bool(names)):
-        yield replace(row, fault=None) if row.fault == "other table" else row
+        fault = None if row.fault == "other table" else row.fault
+        cells = (row.cells[number] for number in (columns.source, *columns.targets))
+        fault = "not UTF-8" if any(map(SURROGATE.search, cells)) else fault
+        yield replace(row, fault=fault)
 
 
 def _cell(value: Any) -> str:
@@ -185,30 +184,3 @@ def _text(value: Any) -> str:
         return ""
     text = " ".join(str(value).split())
     return NumberText(text) if is_number else text
-
-
-def _pairs(
-    rows: Iterable[Row], columns: Columns, forms: Sequence[NumberForm]
-) -> Iterator[Pair | LineProblem]:
-    for each in rows:
-        row, number = each.cells, each.line
-        targets = [row[column] for column in columns.targets]
-        fault = each.fault or _fault_of([row[columns.source], *targets])
-        for place, form in enumerate(forms if fault is None else ()):
-            plain = form.plain_words(targets[place])
-            fault = fault or (form.fault(targets[place]) if plain is None else None)
-            targets[place] = plain or ""
-        if fault is None:
-            source = "\t".join(row[column] for column in (columns.source, *columns.features))
-            yield Pair(source, " ".join(targets), number, NAME)
-        else:
-            yield LineProblem(NAME, number, fault, " ".join(row))
-
-
-def _fault_of(cells: Sequence[str]) -> Fault | None:
-    """Return the reason why the cells of a pair cannot be used."""
-    if any(map(is_blank_text, cells)):
-        return "blank"
-    if any("\0" in cell for cell in cells):
-        return "NUL"
-    return "not UTF-8" if any(map(SURROGATE.search, cells)) else None

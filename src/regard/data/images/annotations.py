@@ -18,34 +18,25 @@ from itertools import chain, combinations, islice
 from pathlib import Path
 from typing import Any
 
-from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair
-from regard.data.files.lines import (
-    LEGACY_ENCODING,
-    Line,
-    LineProblem,
-    decoded,
-    noting,
-    summary_of,
-)
+from regard.data.files.lines import LEGACY_ENCODING, Line, LineProblem, decoded, summary_of
 from regard.data.files.named_rows import has_json_records
+from regard.data.files.pairs import divided_lines, pair_of, rows_below_header
 from regard.data.files.tables import (
     SEPARATORS,
-    Quotes,
     Row,
     TableSettings,
     find_column,
-    is_blank,
     show_cells,
     suffix_of,
-    table_rows,
 )
 from regard.data.recognition import formats
 from regard.data.recognition.formats import FileFormat
 from regard.data.recognition.table import (
+    IN_ORDER,
     USUAL_NAMES,
+    Columns,
     columns_of,
-    rows_below_header,
     table_of_rows,
 )
 from regard.data.several_labels import texts_of
@@ -137,32 +128,26 @@ def _lines(path: Path, folder: Path, settings: TableSettings) -> Captions:
         # Flickr8k's format has tabs too, but its first column ends with a number.
         first = formats.first_rows(path, form, settings, 1)
         is_table = bool(first) and _names_columns(first[0].cells, settings)
+    rows: Iterable[Row] | None
     if is_table and path.is_file():
         rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, notes=notes)
-        corpus = Corpus.of(_table(rows, path, folder, form, settings))
     else:
-        corpus = _of_lines(path, folder, form, notes, settings)
+        lines, rows = divided_lines(
+            path, form, notes, lambda text: _separator(path, text, settings)
+        )
+    if rows is None:
+        rows, columns = map(_row_of_token, lines), IN_ORDER
+    else:
+        rows, columns = _table(list(rows), path, form, settings)
+    corpus = Corpus.of(chain.from_iterable(_pairs(row, columns, path, folder) for row in rows))
     return Captions(replace(corpus, remarks=summary_of(notes)))
 
 
-def _of_lines(
-    path: Path, folder: Path, form: FileFormat, notes: list[LineProblem], settings: TableSettings
-) -> Corpus:
-    """Read a pipe, or lines without a recognised delimiter, whose first line may be a header with
-    commas."""
-    with open_bytes(path) as file:
-        lines = noting(decoded(file, path, LEGACY_ENCODING, form.encoding.reading), path, notes)
-        first = next(lines, None)
-        if first is None:
-            return NO_PAIRS
-        separator = SEPARATORS.get(suffix_of(path))
-        if separator is None and _names_columns(first.text.split(","), settings):
-            separator = ","
-        lines = chain([first], lines)
-        if separator is None:
-            return Corpus.of(_tokens(lines, path, folder))
-        rows = table_rows(lines, separator, Quotes() if separator == "," else None)
-        return Corpus.of(_table(rows, path, folder, form, settings))
+def _separator(path: Path, text: str, settings: TableSettings) -> str | None:
+    """Return the separator of columns in a file that begins with this line, which may be a header
+    with commas; None for Flickr8k's format."""
+    is_header = _names_columns(text.split(","), settings)
+    return SEPARATORS.get(suffix_of(path)) or ("," if is_header else None)
 
 
 def _names_columns(row: Sequence[str], settings: TableSettings) -> bool:
@@ -175,52 +160,48 @@ def _names_columns(row: Sequence[str], settings: TableSettings) -> bool:
 
 
 def _table(
-    rows: Iterable[Row], path: Path, folder: Path, form: FileFormat, settings: TableSettings
-) -> Iterator[Pair | LineProblem]:
-    """Read a table. Without a header, the first row has the name of an image."""
-    rows = iter(rows)
-    first = list(islice(rows, NUM_ROWS))
-    cells = [row.cells for row in first if formats.is_filled(row)]
+    rows: Sequence[Row], path: Path, form: FileFormat, settings: TableSettings
+) -> tuple[Iterator[Row], Columns]:
+    """Return the rows below the header, and the columns. Without a header, the first row has the
+    name of an image."""
+    cells = [row.cells for row in islice(filter(formats.is_filled, rows), NUM_ROWS)]
     table = table_of_rows(str(path), cells, form, settings, NAMES)
     columns = columns_of(table, settings, "caption")
     name = table.first[columns.source] if len(table.first) > columns.source else ""
-    if table.header is None and table.first and not Path(name.strip()).suffix:
+    has_header = table.header is not None
+    if not has_header and table.first and not Path(name.strip()).suffix:
         if settings.header is False or not (settings.source_columns and settings.target_columns):
             raise UserError(
                 f"{path}: the first row is {show_cells(table.first)!r}: expected the names of two "
                 "columns, such as file and caption, or an image file and its caption; name them "
                 "with --data.source-column and --data.target-column"
             )
-        table = table.with_first_as_header()
-    for row in rows_below_header(chain(first, rows), has_header=table.header is not None):
-        if row.fault is not None:
-            yield LineProblem(str(path), row.line, row.fault, " ".join(row.cells))
-        elif len(row.cells) > columns.last:
-            name, caption = row.cells[columns.source], row.cells[columns.targets[0]]
-            for text in texts_of(caption):
-                yield _pair(path, folder, name.strip(), text, row.line)
-        else:
-            fault: Fault = "blank" if is_blank(row.cells) else "few columns"
-            yield LineProblem(str(path), row.line, fault, " ".join(row.cells))
+        has_header = True
+    return rows_below_header(rows, has_header=has_header), columns
 
 
-def _tokens(lines: Iterable[Line], path: Path, folder: Path) -> Iterator[Pair | LineProblem]:
-    """Read Flickr8k's format: the number of the caption follows the name of the image."""
-    for line in lines:
-        name, tab, caption = line.text.partition("\t")
-        if line.text.strip() and not tab:
-            yield LineProblem(str(path), line.number, "one column", line.text)
-            continue
-        yield _pair(path, folder, name.rpartition("#")[0] or name, caption, line.number)
+def _row_of_token(line: Line) -> Row:
+    """Return the image and the caption of a line of Flickr8k's format: the number of the caption
+    follows the name of the image."""
+    name, tab, caption = line.text.partition("\t")
+    fault: Fault | None = None if tab or not line.text.strip() else "one column"
+    return Row((name.rpartition("#")[0] or name, caption), line.number, line.fault or fault)
 
 
-def _pair(path: Path, folder: Path, name: str, caption: str, line: int) -> Pair | LineProblem:
-    caption = " ".join(caption.split())
-    if "\0" in name + caption:
-        return LineProblem(str(path), line, "NUL", f"{name} {caption}")
-    if not name.strip() or is_blank_text(caption):
-        return LineProblem(str(path), line, "blank", f"{name} {caption}")
-    return Pair(str(folder / name), caption, line, str(path))
+def _pairs(row: Row, columns: Columns, path: Path, folder: Path) -> Iterator[Pair | LineProblem]:
+    """Yield a pair for each caption of a row, which may have a list of them."""
+    (column,) = columns.targets
+    captions = texts_of(row.cells[column]) if len(row.cells) > column else ()
+    rows = [
+        replace(row, cells=(*row.cells[:column], caption, *row.cells[column + 1 :]))
+        for caption in captions
+    ]
+    for captioned in rows or [row]:
+        pair = pair_of(captioned, columns, str(path))
+        if isinstance(pair, Pair):
+            target = " ".join(pair.target.split())
+            pair = replace(pair, source=str(folder / pair.source), target=target)
+        yield pair
 
 
 def _json(path: Path, folder: Path) -> Captions:

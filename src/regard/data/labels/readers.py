@@ -11,49 +11,31 @@ Each example is a `Pair` of text and label.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from regard.characters import composed, is_blank_text
-from regard.data.examples import Corpus, Pair, ReadColumns
-from regard.data.files.lines import (
-    LEGACY_ENCODING,
-    LeftOut,
-    Line,
-    LineProblem,
-    decoded,
-    noting,
-    summary_of,
-)
-from regard.data.files.tables import (
-    SEPARATORS,
-    Quotes,
-    Row,
-    TableSettings,
-    column_name,
-    show_cells,
-    suffix_of,
-    table_rows,
-)
+from regard.data.examples import Corpus, ReadColumns
+from regard.data.files.lines import LEGACY_ENCODING, LeftOut, Line, LineProblem, summary_of
+from regard.data.files.pairs import divided_lines, forms_of, pair_of, rows_below_header
+from regard.data.files.tables import SEPARATORS, Row, TableSettings, show_cells, suffix_of
 from regard.data.labels.folders import OnProgress, read_folders
 from regard.data.recognition import formats
-from regard.data.recognition.decimals import NumberForm, stripped, undecided_mark
+from regard.data.recognition.decimals import NumberForm, undecided_mark
 from regard.data.recognition.first_words import are_marked, split_labels
 from regard.data.recognition.formats import FileFormat
-from regard.data.recognition.header import LABEL_NAMES, TEXT_NAMES, names_labels
+from regard.data.recognition.header import LABEL_NAMES, TEXT_NAMES
 from regard.data.recognition.table import (
+    IN_ORDER,
     Columns,
     Table,
     columns_of,
-    rows_below_header,
     table_of_rows,
 )
-from regard.data.several_labels import FASTTEXT, ListText, texts_of
+from regard.data.several_labels import FASTTEXT, ListText
 from regard.errors import UserError
-from regard.names import Fault, SplitName
-from regard.storage.files import open_bytes
+from regard.names import SplitName
 
 NAMES = (*TEXT_NAMES, *LABEL_NAMES)
 """Usual names, of which one names the columns."""
@@ -131,40 +113,31 @@ def several_labels_of(left_out: LeftOut) -> tuple[str, ...]:
 
 def _file(path: Path, settings: TableSettings, known: Set[str] | None) -> Corpus:
     form, notes = formats.recognise(path, settings), list[LineProblem]()
+    rows: Iterable[Row] | None
     if (form.kind == "text" and form.delimiter is None) or not path.is_file():
-        return _lines(path, form, settings, known)
-    rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, notes=notes)
-    corpus = _table(list(rows), path, form, settings, known)
-    return _with_notes(corpus, notes)
-
-
-def _lines(path: Path, form: FileFormat, settings: TableSettings, known: Set[str] | None) -> Corpus:
-    """Read lines with the label first, or a pipe, whose first line says whether it has columns."""
-    notes = list[LineProblem]()
-    with open_bytes(path) as file:
-        lines = noting(decoded(file, path, LEGACY_ENCODING, form.encoding.reading), path, notes)
-        first = next(lines, None)
-        if first is None:
-            return Corpus(())
-        separator = SEPARATORS.get(suffix_of(path)) or ("\t" if "\t" in first.text else None)
-        if formats.LABEL_FIRST.match(first.text):
-            separator = None
-        lines = chain([first], lines)
-        if separator is not None:
-            rows = table_rows(lines, separator, Quotes() if separator == "," else None)
-            corpus = _table(list(rows), path, form, settings, known)
-        elif settings.source_columns or settings.target_columns or settings.feature_columns:
-            raise UserError(f"{path} has no columns: expected .csv, .tsv, or tabs between columns")
-        else:
-            listed = list(lines)
-            is_marked = are_marked([line.text for line in listed])
-            corpus = Corpus.of(_label_first(line, path, is_marked) for line in listed)
-            corpus = with_numbers(corpus, path, settings) if known is None else corpus
-    return _with_notes(corpus, notes)
-
-
-def _with_notes(corpus: Corpus, notes: Sequence[LineProblem]) -> Corpus:
+        lines, rows = divided_lines(path, form, notes, lambda text: _separator(path, text))
+    else:
+        rows = formats.read_rows(path, form, settings, otherwise=LEGACY_ENCODING, notes=notes)
+    if rows is not None:
+        corpus = _table(list(rows), path, form, settings, known)
+    elif settings.source_columns or settings.target_columns or settings.feature_columns:
+        raise UserError(f"{path} has no columns: expected .csv, .tsv, or tabs between columns")
+    else:
+        is_marked = are_marked([line.text for line in lines])
+        corpus = Corpus.of(
+            pair_of(_label_first(line, is_marked), IN_ORDER, str(path), clean=composed)
+            for line in lines
+        )
+        corpus = with_numbers(corpus, path, settings) if known is None else corpus
     return replace(corpus, remarks=(*corpus.remarks, *summary_of(notes)))
+
+
+def _separator(path: Path, text: str) -> str | None:
+    """Return the separator of columns in a file that begins with this line; None if the label is
+    its first word."""
+    if formats.LABEL_FIRST.match(text):
+        return None
+    return SEPARATORS.get(suffix_of(path)) or ("\t" if "\t" in text else None)
 
 
 def with_numbers(corpus: Corpus, place: Path | str, settings: TableSettings) -> Corpus:
@@ -185,21 +158,6 @@ def with_numbers(corpus: Corpus, place: Path | str, settings: TableSettings) -> 
     return replace(result, problems=problems, units=(form.unit,))
 
 
-def _forms(
-    rows: Sequence[Row], table: Table, columns: Columns, settings: TableSettings
-) -> tuple[tuple[NumberForm, ...], tuple[str, ...]]:
-    """Return the form of the numbers of each label column, and a sentence for each column whose
-    decimal mark is not decided."""
-    forms, remarks = list[NumberForm](), list[str]()
-    for column in columns.targets:
-        cells = [row.cells[column] for row in rows if len(row.cells) > column and not row.fault]
-        form = NumberForm.of(cells, settings.decimal_mark, table.form.usual_mark)
-        forms.append(form)
-        name = column_name(table.header, column)
-        remarks.append(undecided_mark(form, cells, f"{table.name}, column {name}"))
-    return tuple(forms), tuple(filter(None, remarks))
-
-
 def _table(
     rows: Sequence[Row],
     path: Path,
@@ -212,18 +170,16 @@ def _table(
     cells = [row.cells for row in rows if formats.is_filled(row)]
     table = table_of_rows(str(path), cells, form, settings, NAMES)
     columns = columns_of(table, settings, "classify")
-    if table.header is None and settings.header is None:
-        label, *labels = [_label(row, columns.targets[0]) for row in table.rows] or [""]
-        if names_labels(label, list(filter(None, labels)), known):
-            table = table.with_first_as_header()
-            columns = columns_of(table, settings, "classify")
+    named = table.with_names_of_labels(columns.targets[0], settings, known)
+    if named is not table:
+        table, columns = named, columns_of(named, settings, "classify")
     is_chosen = bool(settings.source_columns and settings.target_columns)
     remarks = () if is_chosen else _unused(table, columns)
     rows = list(rows_below_header(rows, has_header=table.header is not None))
     forms: tuple[NumberForm, ...] = ()
     units: tuple[str, ...] | None = None
     if known is None:
-        forms, undecided = _forms(rows, table, columns, settings)
+        forms, undecided = forms_of(rows, table, columns, settings)
         remarks += undecided
         units = tuple(form.unit for form in forms)
         if all(form.is_plain for form in forms):
@@ -234,20 +190,16 @@ def _table(
             for row in rows
         ]
     names = ReadColumns.of_table(table.header, len(table.first), columns.source, columns.targets)
-    pairs = (_pair_of(row, columns, forms, str(path)) for row in rows)
+    pairs = (pair_of(row, columns, str(path), forms, composed) for row in rows)
     return replace(Corpus.of(pairs, remarks, names), units=units)
-
-
-def _label(row: Sequence[str], column: int) -> str:
-    """Return the label of a row; blank if it has none."""
-    return composed(row[column]) if len(row) > column else ""
 
 
 def _has_several_labels(row: Row, columns: Columns) -> bool:
     """Return whether a label of a row is a list of several labels."""
     cells = (row.cells[number] for number in columns.targets if number < len(row.cells))
     return not row.fault and any(
-        type(cell) is ListText and cell.has_several_labels for cell in cells
+        cell.count(FASTTEXT) > 1 or (type(cell) is ListText and cell.has_several_labels)
+        for cell in cells
     )
 
 
@@ -266,50 +218,14 @@ def _unused(table: Table, columns: Columns) -> tuple[str, ...]:
     )
 
 
-def _pair_of(
-    entry: Row, columns: Columns, forms: Sequence[NumberForm], path: str
-) -> Pair | LineProblem:
-    row, line = entry.cells, entry.line
-    if entry.fault:
-        return LineProblem(path, line, entry.fault, " ".join(row))
-    if len(row) <= columns.last:
-        kind: Fault = "few columns" if any(cell.strip() for cell in row) else "blank"
-        return LineProblem(path, line, kind, " ".join(row))
-    if any("\0" in cell for cell in row):
-        return LineProblem(path, line, "NUL", " ".join(row))
-    if len(texts_of(row[columns.source])) > 1:
-        return LineProblem(path, line, "several texts", " ".join(row))
-    text = " ".join(row[columns.source].split())
-    labels = [composed(row[number]) for number in columns.targets]
-    if any(label.count(FASTTEXT) > 1 for label in labels):
-        return LineProblem(path, line, "several labels", " ".join(row))
-    if is_blank_text(text) or any(map(is_blank_text, labels)):
-        return LineProblem(path, line, "blank", " ".join(row))
-    for place, form in enumerate(forms):
-        cell = stripped(row[columns.targets[place]])
-        plain = form.plain_words(cell)
-        if plain is None:
-            return LineProblem(path, line, form.fault(cell), " ".join(row))
-        labels[place] = plain
-    if columns.features:
-        features = (" ".join(row[number].split()) for number in columns.features)
-        text = "\t".join((text, *features))
-    return Pair(text, " ".join(labels), line, path)
-
-
-def _label_first(line: Line, path: Path, is_marked: bool) -> Pair | LineProblem:
-    """Return the text of a line with its label. In a file of fastText's format every line has a
+def _label_first(line: Line, is_marked: bool) -> Row:
+    """Return the text of a line, and its label. In a file of fastText's format every line has a
     mark."""
-    if line.fault:
-        return LineProblem(str(path), line.number, line.fault, line.text)
     labels, text = split_labels(line.text)
-    kind: Fault | None = None
-    if is_blank_text(text):
-        kind = "blank"
-    elif len(labels) > 1:
-        kind = "several labels"
-    elif is_blank_text(labels[0]) or (is_marked and FASTTEXT not in line.text):
-        kind = "no label"
-    if kind is not None:
-        return LineProblem(str(path), line.number, kind, line.text)
-    return Pair(text, composed(labels[0]), line.number, str(path))
+    fault = line.fault
+    if fault is None and not is_blank_text(text):
+        if len(labels) > 1:
+            fault = "several labels"
+        elif is_blank_text(labels[0]) or (is_marked and FASTTEXT not in line.text):
+            fault = "no label"
+    return Row((text, labels[0]), line.number, fault)

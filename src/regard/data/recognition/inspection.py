@@ -22,7 +22,6 @@ from regard.data.recognition.columns import FEW_ROWS, TableFacts
 from regard.data.recognition.encodings import script_of
 from regard.data.recognition.first_words import are_marked, have_labels_first, split_labels
 from regard.data.recognition.formats import FileFormat
-from regard.data.recognition.header import names_labels
 from regard.data.recognition.roles import Roles, assign_roles
 from regard.data.recognition.table import Table, numbers_of_columns, open_table
 from regard.errors import UserError
@@ -266,10 +265,13 @@ def _inspect(
     roles = inspection.roles
     if form.dictionary is not None and form.dictionary.has_sounds and task in (None, "translate"):
         roles = Roles("translate", "g2p", 0, 1, "pairs")
-    if table.header is None and roles.task == "classify" and _names_labels(table, roles, settings):
-        columns = roles.source, roles.target
-        inspection = inspect_table(table.with_first_as_header(), settings, task, columns)
-        roles = inspection.roles
+    if roles.task == "classify":
+        known = None if roles.fields.get("data.target") == "number" else frozenset[str]()
+        named = table.with_names_of_labels(roles.target, settings, known)
+        if named is not table:
+            columns = roles.source, roles.target
+            inspection = inspect_table(named, settings, task, columns)
+            roles = inspection.roles
     return replace(
         inspection,
         roles=roles,
@@ -353,15 +355,6 @@ def _label_first(
         )
     table = Table(str(path), None, [(text,) for text in texts], form, sample.num_rows)
     return Inspection(table, roles, (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE))
-
-
-def _names_labels(table: Table, roles: Roles, settings: TableSettings) -> bool:
-    """Return whether the reader of labels takes the first row as a header."""
-    if settings.header is not None or len(table.first) <= roles.target:
-        return False
-    label, *labels = [row[roles.target].strip() for row in table.rows if len(row) > roles.target]
-    known = None if roles.fields.get("data.target") == "number" else frozenset[str]()
-    return names_labels(label, labels, known)
 
 
 def _language(rows: Sequence[Sequence[str]], column: int) -> str:

@@ -10,14 +10,14 @@ The choice by content (`roles`) precedes a training and becomes settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from regard.characters import composed
 from regard.data.files.samples import sample_of, sample_rows
 from regard.data.files.tables import (
-    Row,
     TableSettings,
     column_name,
     column_number,
@@ -37,6 +37,7 @@ from regard.data.recognition.header import (
     FirstRow,
     first_row,
     is_only_label,
+    names_labels,
 )
 from regard.errors import UserError
 from regard.names import TaskName
@@ -75,8 +76,16 @@ class Table:
         """First row: the header, or an example."""
         return next(iter(self.rows), ()) if self.header is None else self.header
 
-    def with_first_as_header(self) -> Table:
-        """Return the table with its first row as a header, which is not certain."""
+    def with_names_of_labels(
+        self, target: int, settings: TableSettings, known: Set[str] | None
+    ) -> Table:
+        """Return the table with its first row as a header, which is not certain, if its label in
+        the target column names the column. Labels in `known` are no names. None: targets are
+        numbers."""
+        labels = [composed(row[target]) for row in self.rows if len(row) > target]
+        is_open = self.header is None and settings.header is None and len(self.first) > target
+        if not is_open or not names_labels(labels[0], list(filter(None, labels[1:])), known):
+            return self
         return replace(
             self,
             header=self.first,
@@ -245,15 +254,3 @@ def numbers_of_columns(table: Table, side: str, names: Sequence[str]) -> tuple[i
             raise UserError(f"{table.name} has no column {name!r} ({option}): {row}")
         numbers.append(number)
     return tuple(numbers)
-
-
-def rows_below_header(rows: Iterable[Row], *, has_header: bool) -> Iterator[Row]:
-    """Yield the rows of a file without its header. A row that is the header again has a fault."""
-    header: Cells | None = None
-    for row in rows:
-        if has_header and header is None and formats.is_filled(row):
-            header = row.cells
-        elif row.cells == header:
-            yield replace(row, fault="repeated header")
-        else:
-            yield row

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
@@ -11,22 +10,11 @@ from pathlib import Path
 from regard.characters import is_blank_text
 from regard.data.examples import Corpus, Pair, ReadColumns
 from regard.data.files.lines import LeftOut, Line, LineProblem, decoded
-from regard.data.files.tables import (
-    Row,
-    TableSettings,
-    has_rows,
-    is_blank,
-)
+from regard.data.files.pairs import pair_of, rows_below_header
+from regard.data.files.tables import TableSettings, has_rows, is_blank
 from regard.data.recognition import formats
 from regard.data.recognition.formats import FileFormat
-from regard.data.recognition.table import (
-    IN_ORDER,
-    Columns,
-    columns_of,
-    open_table,
-    rows_below_header,
-)
-from regard.data.several_labels import texts_of
+from regard.data.recognition.table import IN_ORDER, Columns, columns_of, open_table
 from regard.errors import UserError
 from regard.storage.files import open_bytes
 
@@ -164,27 +152,10 @@ def _table(
     notes = list[LineProblem]()
     rows = formats.read_rows(path, columns.form, settings, notes=notes)
     for row in rows_below_header(rows, has_header=columns.has_header):
-        yield _of_row(row, columns.columns, str(path))
+        yield pair_of(row, columns.columns, str(path))
         if notes:
             yield from notes
             notes.clear()
-
-
-def _of_row(row: Row, columns: Columns, path: str) -> Pair | LineProblem:
-    text = "\t".join(row.cells)
-    if row.fault or "\0" in text:
-        return LineProblem(path, row.line, row.fault or "NUL", text)
-    if len(row.cells) <= columns.last:
-        return LineProblem(path, row.line, "few columns" if text.strip() else "blank", text)
-    cells = (row.cells[columns.source], row.cells[columns.targets[0]])
-    if any(len(texts_of(cell)) > 1 for cell in cells):
-        return LineProblem(path, row.line, "several texts", text)
-    # Line ends and tabs inside a cell would end a field in the files of a run.
-    source, target = (re.sub(r"[\t\r\n]+", " ", cell).strip() for cell in cells)
-    if is_blank_text(source) or is_blank_text(target):
-        return LineProblem(path, row.line, "blank", text)
-    features = (re.sub(r"\s+", " ", row.cells[number]).strip() for number in columns.features)
-    return Pair("\t".join((source, *features)), target, row.line, path)
 
 
 def _encoding(path: str | Path, settings: TableSettings | None) -> str:
