@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regard.config import SearchConfig
 from regard.config.checks import is_text
-from regard.data.recognition.columns import IMAGE
+from regard.data.recognition.kinds import IMAGE
 from regard.errors import UserError
 from regard.inference.faults import Faults, Limits
 from regard.inference.loop import Output, Outputs, Run

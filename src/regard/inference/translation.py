@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from regard.config import DataConfig, SearchConfig
 from regard.data.files.source_table import AddedColumn, SourceTable, is_table
 from regard.data.files.tables import find_column, suffix_of
-from regard.data.recognition import formats
 from regard.data.recognition.header import SOURCE_NAMES, TEXT_NAMES
+from regard.data.recognition.table import open_table
 from regard.data.text.subword_marks import joined, marks_in
 from regard.errors import UserError
 from regard.inference.faults import Limits
@@ -130,8 +130,7 @@ class TranslationJob:
         if suffix_of(path) != ".tsv" or self.file.table_option:
             return True
         settings = self.file.settings(self.data)
-        form = formats.recognise(path, settings)
-        cells = next((row.cells for row in formats.first_rows(path, form, settings, 1)), ())
+        cells = open_table(path, settings, NAMES).first
         names = settings.source_columns
         if names is None and len(cells) > 1 and not settings.feature_columns:
             names = NAMES

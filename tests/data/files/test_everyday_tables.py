@@ -8,7 +8,7 @@ import random
 import pytest
 
 from regard.data.recognition.inspection import inspect
-from regard.data.recognition.roles import assign_roles
+from tests.data.recognition.test_roles import roles_of
 
 NUM_ROWS = 300
 TOPICS = {
@@ -289,14 +289,14 @@ def columns_of(names, roles):
 
 @pytest.mark.parametrize(("make", "names", "source", "target", "recipe"), EVERYDAY)
 def test_columns_of_everyday_tables(make, names, source, target, recipe):
-    roles = assign_roles(names.split(","), table_of(make))
+    roles = roles_of(names.split(","), table_of(make))
     chosen, recipes = columns_of(names, roles), {"letters": ("letters", "words")}
     assert chosen[:2] == (source, target)
     assert chosen[2] in recipes.get(recipe, (recipe,))
     if names.count(source) == 1:
         shuffled = table_of(make)
         random.Random(3).shuffle(shuffled)
-        assert columns_of(names, assign_roles(names.split(","), shuffled)) == chosen
+        assert columns_of(names, roles_of(names.split(","), shuffled)) == chosen
 
 
 @pytest.mark.parametrize(("make", "names", "source", "target", "recipe"), EVERYDAY[:5])
@@ -304,7 +304,7 @@ def test_a_row_of_totals_changes_no_column(make, names, source, target, recipe):
     rows, head = table_of(make), names.split(",")
     totals = [""] * len(head)
     totals[-2:] = ["TOTAL", "412,331.20"]
-    assert columns_of(names, assign_roles(head, [*rows, totals]))[:2] == (
+    assert columns_of(names, roles_of(head, [*rows, totals]))[:2] == (
         source,
         target,
     )

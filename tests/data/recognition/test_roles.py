@@ -9,8 +9,11 @@ import random
 import pytest
 
 from regard.data.files.tables import TableSettings
+from regard.data.recognition.formats import FileFormat
 from regard.data.recognition.inspection import inspect
+from regard.data.recognition.kinds import ColumnKinds
 from regard.data.recognition.roles import assign_roles
+from regard.data.recognition.table import Table
 from regard.errors import UserError
 
 GREEK = ["θάλασσα", "ήλιος", "νερό", "λόγος", "φως", "γη", "ουρανός", "δρόμος", "σπίτι", "χέρι"]
@@ -45,6 +48,12 @@ def written(tmp_path, rows, head=(), name="a.csv", delimiter=","):
     path = tmp_path / name
     path.write_text(text.getvalue(), encoding="utf8")
     return path
+
+
+def roles_of(header, rows, columns=(None, None)):
+    """Return the roles of the columns of data in memory."""
+    table = Table("rows", header, rows, FileFormat("memory"))
+    return assign_roles(ColumnKinds(table, TableSettings(), columns))
 
 
 def numbered(rows):
@@ -204,9 +213,9 @@ def test_an_empty_file_is_one_line(tmp_path):
 @pytest.mark.parametrize("columns", [(0, None), (0, 1), (1, 0)])
 def test_columns_that_are_named_are_no_images(columns):
     rows = [(f"lemma{number}", f"form{number}") for number in range(50)]
-    assert assign_roles(("lemma", "form"), rows, None, columns).task == "translate"
+    assert roles_of(("lemma", "form"), rows, columns).task == "translate"
     images = [(f"{number}.jpg", f"a caption number {number}") for number in range(50)]
-    assert assign_roles(None, images, None, (0, None)).task == "caption"
+    assert roles_of(None, images, (0, None)).task == "caption"
 
 
 THOUSANDS = "commas between thousands"
@@ -265,6 +274,6 @@ def test_other_commas_and_several_units_give_pairs(tmp_path, rows, delimiter):
 @pytest.mark.parametrize("form", ["{}/{}", "{}:{}", "{}-{}", "{} – {}"])
 def test_targets_of_two_numbers_are_reported(form):
     rows = [(f"word {n} other {n % 7}", form.format(n % 9 + 1, n % 53 + 10)) for n in range(60)]
-    roles = assign_roles(None, rows)
+    roles = roles_of(None, rows)
     assert (roles.task, roles.recipe) == ("translate", "letters")
     assert "60 of 60 targets are two numbers, such as" in roles.doubt

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from regard.data.recognition.associations import predictability
-from regard.data.recognition.columns import FEW_ROWS, Table
 from regard.data.recognition.header import ORIGIN_NAMES
+from regard.data.recognition.kinds import FEW_ROWS, ColumnKinds
 
 MIN_AMBIGUOUS = 0.05
 """Share of rows whose source has several targets."""
@@ -57,7 +57,7 @@ class Ambiguity:
         )
 
 
-def find_deciding_columns(table: Table, source: int, target: int) -> Ambiguity | None:
+def find_deciding_columns(table: ColumnKinds, source: int, target: int) -> Ambiguity | None:
     """Return the columns that decide which target a source has; None without such columns."""
     pairs = list(zip(table.cells[source], table.cells[target], strict=True))
     targets_of: defaultdict[str, set[str]] = defaultdict(set)
@@ -85,7 +85,9 @@ def find_deciding_columns(table: Table, source: int, target: int) -> Ambiguity |
     return Ambiguity(chosen[0], reason, are_features=True)
 
 
-def _may_decide(table: Table, column: int, rows: Sequence[int], source: int, target: int) -> bool:
+def _may_decide(
+    table: ColumnKinds, column: int, rows: Sequence[int], source: int, target: int
+) -> bool:
     """Return whether the values of a column repeat and belong to the targets: each source has most
     of them, or the targets show them."""
     if table.name(column) in ORIGIN_NAMES or table.kinds[column] not in ("text", "code"):
@@ -113,7 +115,7 @@ def _are_bundles(cells: Sequence[str]) -> bool:
 
 
 def _decide(
-    table: Table, columns: Sequence[int], rows: Sequence[int], source: int, target: int
+    table: ColumnKinds, columns: Sequence[int], rows: Sequence[int], source: int, target: int
 ) -> bool:
     """Return whether sources with several targets have one for each value of the columns."""
     targets_of: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)

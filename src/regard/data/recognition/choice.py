@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from regard.data.recognition.ambiguity import Ambiguity
 from regard.data.recognition.associations import predictability, translation_score
-from regard.data.recognition.columns import FEW_ROWS, MAX_NUMBER_LABELS, WHOLE, Table
 from regard.data.recognition.header import LABEL_NAMES, SOURCE_NAMES, TARGET_NAMES, TEXT_NAMES
+from regard.data.recognition.kinds import FEW_ROWS, MAX_NUMBER_LABELS, WHOLE, ColumnKinds
 
 METADATA_NAMES = ("id", "index", "number", "annotator", "speaker", "author", "user", "split")
 """Names of columns about the origin of a row, which are no labels if there are others."""
@@ -35,7 +35,7 @@ MAX_COMPARED = 10
 """Number of columns that are compared with each other."""
 
 
-def source_column(table: Table, target: int | None) -> int | None:
+def source_column(table: ColumnKinds, target: int | None) -> int | None:
     """Return the column of texts for labels or numbers: a usual name, the most text, or, if there
     are no texts, another column of many values. None if no column suits."""
     others = [column for column in table.useful if column != target]
@@ -67,13 +67,13 @@ def source_column(table: Table, target: int | None) -> int | None:
     )
 
 
-def has_texts(table: Table, column: int) -> bool:
+def has_texts(table: ColumnKinds, column: int) -> bool:
     """Return whether a column has many texts, series or lists."""
     kind = table.kinds[column]
     return column in table.texts or kind in ("series", "items")
 
 
-def rank(table: Table, column: int) -> tuple[int, int]:
+def rank(table: ColumnKinds, column: int) -> tuple[int, int]:
     """Return how little a column suits as source: texts come first, in their order; then short
     texts that repeat, by their amount; codes, numbers and dates. All columns of a small table are
     equal."""
@@ -92,7 +92,7 @@ class TargetChoice(NamedTuple):
     ambiguity: Ambiguity | None = None
 
 
-def best_target(table: Table, source: int, candidates: Sequence[int]) -> TargetChoice:
+def best_target(table: ColumnKinds, source: int, candidates: Sequence[int]) -> TargetChoice:
     """Return the target for a source, and the reason why the choice is uncertain, blank if it is
     not. The target has a usual name, or nearly all rows, and is the one that the source predicts
     best; of similar ones, the last column of labels. None if it is a number that the source does
@@ -128,7 +128,7 @@ def best_target(table: Table, source: int, candidates: Sequence[int]) -> TargetC
     return TargetChoice(target, doubt, ambiguity)
 
 
-def _differ(table: Table, first: int, second: int) -> bool:
+def _differ(table: ColumnKinds, first: int, second: int) -> bool:
     """Return whether the labels of two columns are not the same under other names."""
     num_pairs = len(set(zip(table.cells[first], table.cells[second], strict=True)))
     return num_pairs > max(table.num_values(first), table.num_values(second)) or (
@@ -136,7 +136,7 @@ def _differ(table: Table, first: int, second: int) -> bool:
     )
 
 
-def _of_each_label(table: Table, columns: Sequence[int]) -> Ambiguity | None:
+def _of_each_label(table: ColumnKinds, columns: Sequence[int]) -> Ambiguity | None:
     """Return the columns with the same two values, if they are several: one for each of several
     labels of a text."""
     groups: dict[frozenset[str], list[int]] = {}
@@ -149,7 +149,7 @@ def _of_each_label(table: Table, columns: Sequence[int]) -> Ambiguity | None:
     return None
 
 
-def are_one_to_one(table: Table, source: int, target: int) -> bool:
+def are_one_to_one(table: ColumnKinds, source: int, target: int) -> bool:
     """Return whether sources repeat and have few different values for each target, so source and
     target are rather pairs."""
     num_sources = table.num_values(source)
@@ -157,7 +157,7 @@ def are_one_to_one(table: Table, source: int, target: int) -> bool:
     return is_repeated and num_sources < MIN_TEXTS_PER_LABEL * table.num_values(target)
 
 
-def are_quantities(table: Table, source: int, target: int) -> bool:
+def are_quantities(table: ColumnKinds, source: int, target: int) -> bool:
     """Return whether targets are quantities. Numbers that may be those of classes are, if the words
     of the source do not predict them, or predict their order better."""
     if table.target_kind == "number" or table.is_quantity(target):
@@ -172,7 +172,7 @@ def are_quantities(table: Table, source: int, target: int) -> bool:
     return as_labels < max(MIN_PREDICTABILITY, as_order - SIMILAR)
 
 
-def names_of_numbers(table: Table, source: int, target: int) -> int | None:
+def names_of_numbers(table: ColumnKinds, source: int, target: int) -> int | None:
     """Return the column that has one name for each whole number of the target; None if there is
     none."""
     numbers = table.cells[target]
@@ -190,13 +190,13 @@ def names_of_numbers(table: Table, source: int, target: int) -> int | None:
     return None
 
 
-def _predictability(table: Table, source: int, target: int) -> float:
+def _predictability(table: ColumnKinds, source: int, target: int) -> float:
     is_quantity = table.is_quantity(target)
     targets = table.numbers(target) if is_quantity else table.cells[target]
     return predictability(table.cells[source], targets, has_numbers=is_quantity)
 
 
-def is_translation(table: Table) -> bool:
+def is_translation(table: ColumnKinds) -> bool:
     """Return whether two columns of texts are pairs, although further columns have labels or
     numbers: no labels have a usual name, and the target of pairs has, or two columns with much of
     the text look like translations."""
@@ -219,18 +219,18 @@ def is_translation(table: Table) -> bool:
     return 2 * max(map(table.length, columns)) >= longest
 
 
-def translation_columns(table: Table) -> tuple[int, int] | None:
+def translation_columns(table: ColumnKinds) -> tuple[int, int] | None:
     """Return the first two columns of texts that look most like translations of each other."""
     return _first_translations(table, table.texts)
 
 
-def repeated_translations(table: Table) -> tuple[int, int] | None:
+def repeated_translations(table: ColumnKinds) -> tuple[int, int] | None:
     """Return the first two columns that look like translations, texts that repeat included."""
     texts = [column for column in table.useful if table.kinds[column] == "text"]
     return translation_columns(table) or _first_translations(table, texts)
 
 
-def _first_translations(table: Table, columns: Sequence[int]) -> tuple[int, int] | None:
+def _first_translations(table: ColumnKinds, columns: Sequence[int]) -> tuple[int, int] | None:
     columns = columns[:MAX_COMPARED]
     pairs: Iterable[tuple[int, int]] = combinations(columns, 2)
     if (source := table.source) is not None:

@@ -18,10 +18,10 @@ from regard.data.files.tables import (
 )
 from regard.data.files.workbooks import default_sheet, unread_sheets
 from regard.data.recognition import formats
-from regard.data.recognition.columns import FEW_ROWS, TableFacts
 from regard.data.recognition.encodings import script_of
 from regard.data.recognition.first_words import are_marked, have_labels_first, split_labels
 from regard.data.recognition.formats import FileFormat
+from regard.data.recognition.kinds import FEW_ROWS, ColumnKinds
 from regard.data.recognition.roles import Roles, assign_roles
 from regard.data.recognition.table import Table, numbers_of_columns, open_table
 from regard.errors import UserError
@@ -297,19 +297,10 @@ def inspect_table(
         numbers = [numbers_of_columns(table, side, (names or ())[:1]) for side, names in sides]
         source, target = (next(iter(number), None) for number in numbers)
         columns = source, target
-    width = len(table.first)
-    features = (column_number(name, table.header, width) for name in settings.feature_columns or ())
-    facts = TableFacts(
-        tuple(number for number in features if number is not None),
-        table.num_rows,
-        settings.decimal_mark,
-        table.form.usual_mark,
-        table.categories,
-        settings.target,
-    )
-    roles = assign_roles(table.header, table.rows, task, columns, facts=facts)
+    kinds = ColumnKinds(table, settings, columns)
+    roles = assign_roles(kinds, task)
     languages = tuple(_language(table.rows, column) for column in (roles.source, roles.target))
-    return Inspection(table, roles, (languages[0], languages[1]), tuple(facts.features))
+    return Inspection(table, roles, (languages[0], languages[1]), kinds.features)
 
 
 def _one_column(
@@ -341,7 +332,8 @@ def _label_first(
     texts = ["\t".join(cells) for cells in sample.rows]
     rows = [(rest, label) for (label, *_), rest in map(split_labels, texts)]
     rows = [row for row in rows if all(row)]
-    roles = assign_roles(None, rows, task if task == "classify" else None)
+    kinds = ColumnKinds(Table(str(path), None, rows, form), TableSettings(), (None, None))
+    roles = assign_roles(kinds, task if task == "classify" else None)
     is_first = roles.target == 1  # not the rest of the line
     are_few = roles.recipe == "labels" and is_first and len(rows) >= FEW_ROWS
     is_classified = are_few and (are_marked(texts) or have_labels_first(rows))

@@ -22,16 +22,6 @@ from regard.data.recognition.choice import (
     repeated_translations,
     source_column,
 )
-from regard.data.recognition.columns import (
-    FEW_ROWS,
-    MIN_REPEATED,
-    NEARLY_ALL,
-    WHOLE,
-    Table,
-    TableFacts,
-    are_items,
-    is_series,
-)
 from regard.data.recognition.decimals import NEARLY_ALL as NEARLY_ALL_NUMBERS
 from regard.data.recognition.decimals import NumberForm, is_missing, may_be_number
 from regard.data.recognition.header import (
@@ -40,6 +30,15 @@ from regard.data.recognition.header import (
     SOURCE_NAMES,
     TARGET_NAMES,
     has_name_of,
+)
+from regard.data.recognition.kinds import (
+    FEW_ROWS,
+    MIN_REPEATED,
+    NEARLY_ALL,
+    WHOLE,
+    ColumnKinds,
+    are_items,
+    is_series,
 )
 from regard.names import TASK_RECIPES, TaskName
 
@@ -85,18 +84,10 @@ class Roles:
     """Columns among which the user has to choose before a training."""
 
 
-def assign_roles(
-    header: Sequence[str] | None,
-    rows: Sequence[Sequence[str]],
-    task: TaskName | None = None,
-    columns: tuple[int | None, int | None] = (None, None),
-    *,
-    facts: TableFacts | None = None,
-) -> Roles:
-    """Return the roles of a table with these rows: captions if a column has names of images, labels
-    if a column has few different values, values if the targets are numbers, otherwise pairs. The
-    task and the columns of source and target may be given."""
-    table = Table(header, rows, columns, facts)
+def assign_roles(table: ColumnKinds, task: TaskName | None = None) -> Roles:
+    """Return the roles of the columns: captions if a column has names of images, labels if a column
+    has few different values, values if the targets are numbers, otherwise pairs. The task may be
+    set."""
     rules = {"caption": _captions, "classify": _labels, "translate": _pairs}
     if task is None and table.target_kind is not None:
         task = "classify"
@@ -107,21 +98,20 @@ def assign_roles(
         if roles is not None:
             return roles
     roles = None
-    if len(rows) >= FEW_ROWS and not is_translation(table):
+    if table.num_rows >= FEW_ROWS and not is_translation(table):
         roles = _labels(table)
     return roles or _pairs(table)
 
 
-def num_columns_of_numbers(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
+def num_columns_of_numbers(table: ColumnKinds) -> tuple[int, int]:
     """Return the number of columns of numbers, and of other columns, without dates and without
     those that count rows, are constant or are mostly blank."""
-    table = Table(None, rows, (None, None))
     columns = [column for column in table.useful if table.kinds[column] != "date"]
     num_numbers = sum(table.forms[column].fits for column in columns)
     return num_numbers, len(columns) - num_numbers
 
 
-def _captions(table: Table) -> Roles | None:
+def _captions(table: ColumnKinds) -> Roles | None:
     images = table.images()
     source = table.source if table.source is not None else next(iter(images), None)
     if source is None or not table.num_rows:
@@ -139,7 +129,7 @@ def _captions(table: Table) -> Roles | None:
     return Roles("caption", "captions", source, target, f"captions ({num_images:,} images)")
 
 
-def _labels(table: Table) -> Roles | None:
+def _labels(table: ColumnKinds) -> Roles | None:
     """Return the roles of texts with labels or numbers; None if no columns suit."""
     target = table.target
     is_set = target is not None or table.source is not None
@@ -187,7 +177,7 @@ def _labels(table: Table) -> Roles | None:
     )
 
 
-def _alternative(table: Table, roles: Roles) -> str:
+def _alternative(table: ColumnKinds, roles: Roles) -> str:
     """Return the option for the other kind of target, if the targets are whole numbers that occur
     again."""
     cells = list(filter(None, table.cells[roles.target]))
@@ -196,13 +186,13 @@ def _alternative(table: Table, roles: Roles) -> str:
     return f"--data.target {'label' if 'data.target' in roles.fields else 'number'}"
 
 
-def _deciding_columns(table: Table, source: int, target: int) -> Ambiguity | None:
+def _deciding_columns(table: ColumnKinds, source: int, target: int) -> Ambiguity | None:
     """Return the columns that decide which target a source has, unless features are read."""
-    has_features = bool(table.facts.features) or max(source, target) >= len(table.cells)
+    has_features = bool(table.features) or max(source, target) >= len(table.cells)
     return None if has_features else find_deciding_columns(table, source, target)
 
 
-def _other_targets(table: Table, roles: Roles) -> dict[int, str]:
+def _other_targets(table: ColumnKinds, roles: Roles) -> dict[int, str]:
     """Return further columns that could be the target, with the nouns for their cells."""
     return {
         column: "numbers" if table.is_quantity(column) else "labels"
@@ -211,7 +201,7 @@ def _other_targets(table: Table, roles: Roles) -> dict[int, str]:
     }
 
 
-def _numbers(table: Table, source: int, target: int) -> Roles:
+def _numbers(table: ColumnKinds, source: int, target: int) -> Roles:
     cells = table.cells[source]
     fields = {"data.target": "number"}
     if sum(map(is_series, cells)) >= NEARLY_ALL_NUMBERS * len(cells):
@@ -235,7 +225,7 @@ def _numbers(table: Table, source: int, target: int) -> Roles:
 _NOUNS = {"series": "series", "items": "list of items", "text": "text"}
 
 
-def _pairs(table: Table) -> Roles:
+def _pairs(table: ColumnKinds) -> Roles:
     source, target = table.source, table.target
     is_small = table.num_rows < FEW_ROWS
     is_clear = target is not None or len(table.useful) < 3
@@ -288,7 +278,7 @@ def _doubtful_numbers(cells: Sequence[str]) -> str:
     )
 
 
-def _named_pair(table: Table) -> tuple[int, int] | None:
+def _named_pair(table: ColumnKinds) -> tuple[int, int] | None:
     """Return the columns with usual names of a source and a target, unless the source is given."""
     source, target = table.named(SOURCE_NAMES), table.named(TARGET_NAMES)
     if source is None or target is None or source == target or table.source is not None:
@@ -318,7 +308,7 @@ def _text_recipe(
     return ("letters" if is_short else "words"), {}
 
 
-def _unrecognised(table: Table, task: TaskName) -> Roles:
+def _unrecognised(table: ColumnKinds, task: TaskName) -> Roles:
     """Return the roles of a file that does not look like the task that the user named: for labels
     the column with the fewest different values and the longest other one, otherwise the first
     two."""

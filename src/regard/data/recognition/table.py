@@ -25,7 +25,6 @@ from regard.data.files.tables import (
     show_cells,
 )
 from regard.data.recognition import formats
-from regard.data.recognition.columns import FEW_ROWS, MIN_ROWS_PER_LABEL
 from regard.data.recognition.formats import FileFormat
 from regard.data.recognition.header import (
     CAPTION_NAMES,
@@ -39,6 +38,7 @@ from regard.data.recognition.header import (
     is_only_label,
     names_labels,
 )
+from regard.data.recognition.kinds import FEW_ROWS, MIN_ROWS_PER_LABEL
 from regard.errors import UserError
 from regard.names import TaskName
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from regard.data.recognition.columns import is_informative, kind_of
 from regard.data.recognition.decimals import NumberForm
+from regard.data.recognition.kinds import is_informative, kind_of
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from statistics import median
+from typing import TYPE_CHECKING
 from unicodedata import normalize
 
-from regard.data.files.tables import find_column
+from regard.data.files.tables import TableSettings, column_number, find_column
 from regard.data.recognition.decimals import NEARLY_ALL as NEARLY_ALL_NUMBERS
 from regard.data.recognition.decimals import (
     NumberForm,
@@ -31,7 +31,10 @@ from regard.data.recognition.header import (
 )
 from regard.data.recognition.other_rows import without_other_rows
 from regard.data.several_labels import ListText, find_several_labels
-from regard.names import ColumnKind, DecimalMark, TargetKind
+from regard.names import ColumnKind
+
+if TYPE_CHECKING:
+    from regard.data.recognition.table import Table
 
 FEW_ROWS = 20
 """Number of rows below which kinds of columns and the task are not recognised."""
@@ -64,50 +67,31 @@ MAX_ADDRESS = 300
 """Largest number of characters of an address that is recognised."""
 
 
-@dataclass(frozen=True)
-class TableFacts:
-    """Facts about a table beside its rows."""
-
-    features: Collection[int] = ()
-    """Columns of features, from 0, which are neither source nor target."""
-    num_rows: int | None = None
-    """Number of rows of the table, if the rows are a sample of it."""
-    mark: DecimalMark | None = None
-    """Decimal mark, if the cells do not decide it."""
-    usual_mark: DecimalMark = "point"
-    """Decimal mark of numbers such as 1,234, if nothing else decides it."""
-    categories: Collection[int] = ()
-    """Columns whose type is that of categories, from 0."""
-    target: TargetKind | None = None
-    """Kind of the targets, if it is set."""
-
-
-class Table:
-    """Columns of a table, without comments and summaries. A useful column does not count rows,
-    is not constant and is not mostly blank."""
+class ColumnKinds:
+    """Kinds of the columns of a table, without comments and summaries. A useful column does not
+    count rows, is not constant and is not mostly blank."""
 
     def __init__(
-        self,
-        header: Sequence[str] | None,
-        rows: Sequence[Sequence[str]],
-        columns: tuple[int | None, int | None],
-        facts: TableFacts | None = None,
+        self, table: Table, settings: TableSettings, columns: tuple[int | None, int | None]
     ) -> None:
-        rows = without_other_rows(rows)
-        facts = facts or TableFacts()
-        self.categories, self.target_kind = facts.categories, facts.target
-        self.facts = facts
-        self.num_all = facts.num_rows or len(rows)
-        self.header = header
+        """Inspect a table. `columns`: source and target, if they are set."""
+        rows = without_other_rows(table.rows)
+        self.header, self.categories = table.header, table.categories
+        self.source, self.target = columns
+        self.target_kind = settings.target
         self.num_rows = len(rows)
+        self.num_all = table.num_rows or len(rows)
         num_columns = max(map(len, rows), default=2)
+        names = settings.feature_columns or ()
+        features = [column_number(name, table.header, len(table.first)) for name in names]
+        self.features = tuple(number for number in features if number is not None)
         self.cells = [
             [_cell(row[column]) if len(row) > column else "" for row in rows]
             for column in range(num_columns)
         ]
-        self.source, self.target = columns
-        self.forms = [NumberForm.of(cells, facts.mark, facts.usual_mark) for cells in self.cells]
-        others = [column for column in range(num_columns) if column not in facts.features]
+        mark, usual = settings.decimal_mark, table.form.usual_mark
+        self.forms = [NumberForm.of(cells, mark, usual) for cells in self.cells]
+        others = [column for column in range(num_columns) if column not in self.features]
         self.useful = [column for column in others if self._is_useful(column)]
         if len(self.useful) < 2:
             self.useful = others
