@@ -64,10 +64,7 @@ def test_every_pair_occurs_once_and_batches_respect_their_limits(
     pairs: list[tuple[list[int], list[int]]], limits: BatchSettings, number: int
 ) -> None:
     batches = batches_of(
-        [source for source, _ in pairs],
-        [target for _, target in pairs],
-        limits,
-        seed=3,
+        [source for source, _ in pairs], [target for _, target in pairs], limits, seed=3
     )
     result = []
     for batch in batches.epoch(number):

@@ -36,11 +36,7 @@ class ReadColumns:
 
     @classmethod
     def of_table(
-        cls,
-        header: Sequence[str] | None,
-        num_columns: int,
-        source: int,
-        targets: Sequence[int],
+        cls, header: Sequence[str] | None, num_columns: int, source: int, targets: Sequence[int]
     ) -> ReadColumns | None:
         """Return the columns with these numbers, from 0. None for a file of two columns without a
         header: it has no other."""

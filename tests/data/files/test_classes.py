@@ -119,10 +119,7 @@ CODES = [1101 + 37 * number * number for number in range(30)]
 def test_codes_with_gaps_under_a_name_of_classes_are_labels(tmp_path, name):
     rows = rows_of(lambda n, draw: CODES[n % 30], 600)
     for experiment, _ in experiments_of(tmp_path, rows, ("text", name)):
-        assert (experiment.data.target, experiment.data.target_column) == (
-            "label",
-            (name,),
-        )
+        assert (experiment.data.target, experiment.data.target_column) == ("label", (name,))
 
 
 @pytest.mark.parametrize("name", ["user_id", "decode", "thematic", "price", "Author code"])

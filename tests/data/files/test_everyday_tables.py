@@ -304,10 +304,7 @@ def test_a_row_of_totals_changes_no_column(make, names, source, target, recipe):
     rows, head = table_of(make), names.split(",")
     totals = [""] * len(head)
     totals[-2:] = ["TOTAL", "412,331.20"]
-    assert columns_of(names, roles_of(head, [*rows, totals]))[:2] == (
-        source,
-        target,
-    )
+    assert columns_of(names, roles_of(head, [*rows, totals]))[:2] == (source, target)
 
 
 def written(tmp_path, make, names, num_rows=NUM_ROWS):

@@ -140,11 +140,7 @@ def test_other_objects_are_refused_with_the_accepted_kinds(data):
 @pytest.mark.parametrize(
     ("columns", "text", "message"),
     [
-        (
-            COLUMNS,
-            ("words",),
-            "no column 'words' .data.source",
-        ),
+        (COLUMNS, ("words",), "no column 'words' .data.source"),
         ({"a": ["x"], "b": ["y"], "c": ["z"]}, (), "columns a, b, c: name .* data.source_column"),
         ({"Text": ["x"], "b": ["y"], "c": ["z"]}, (), "columns Text, .* data.target_column"),
         ({"text": [""], "label": ["y"]}, (), "has no pairs: left out 1 line"),

@@ -126,11 +126,7 @@ def test_a_quote_that_swallows_rows_is_wrong(tmp_path):
     ("line", "quotes", "pair"),
     [
         ("'house {0}, x','Haus ''{0}'''", Quotes("'"), ("house 3, x", "Haus '3'")),
-        (
-            '"say \\"hi {0}\\", ok","Haus {0}"',
-            Quotes(escape="\\"),
-            ('say "hi 3", ok', "Haus 3"),
-        ),
+        ('"say \\"hi {0}\\", ok","Haus {0}"', Quotes(escape="\\"), ('say "hi 3", ok', "Haus 3")),
         ("'t is {0},Haus {0}", Quotes(), ("'t is 3", "Haus 3")),
         ('"house {0}, x","Haus ""{0}"""', Quotes(), ("house 3, x", 'Haus "3"')),
     ],

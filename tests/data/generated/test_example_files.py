@@ -56,7 +56,7 @@ def test_a_prefix_adapts_to_the_stem():
 
 def test_words_of_dates():
     assert [ordinal(number) for number in (1, 3, 12, 20, 22, 30)] == [
-        *("first", "third", "twelfth", "twentieth", "twenty-second", "thirtieth"),
+        *("first", "third", "twelfth", "twentieth", "twenty-second", "thirtieth")
     ]
     assert [year(number) for number in (1900, 1905, 1995, 2000, 2005, 2024)] == [
         *("nineteen hundred", "nineteen oh five", "nineteen ninety-five", "two thousand"),

@@ -130,10 +130,7 @@ def test_kaggles_flickr8k_is_a_table_with_suffix_txt(tmp_path):
 
 
 def test_blank_captions_are_left_out_and_reported(tmp_path):
-    pages = {
-        "a.csv": "a.jpg, \nb.jpg,a cat\n\n",
-        "a.txt": "a.jpg#0\t \nb.jpg#0\ta cat\n\n",
-    }
+    pages = {"a.csv": "a.jpg, \nb.jpg,a cat\n\n", "a.txt": "a.jpg#0\t \nb.jpg#0\ta cat\n\n"}
     for name, text in pages.items():
         path = tmp_path / name
         path.write_text(text)

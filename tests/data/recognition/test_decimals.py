@@ -133,8 +133,7 @@ def test_missing_values_and_numbers_of_any_form():
 
 
 @pytest.mark.parametrize(
-    ("cell", "fault"),
-    [("n/a", "missing value"), ("12O.5", "no number"), ("€5", "other number")],
+    ("cell", "fault"), [("n/a", "missing value"), ("12O.5", "no number"), ("€5", "other number")]
 )
 def test_a_cell_that_is_no_number_has_a_reason(cell, fault):
     form = NumberForm.of(["$5", "$7.50", cell])
@@ -143,8 +142,7 @@ def test_a_cell_that_is_no_number_has_a_reason(cell, fault):
 
 
 @pytest.mark.parametrize(
-    "cell",
-    ["1e400", "-1E+400", "9" * 400, *map(NumberText, ["inf", "-Infinity", "1e400", "sNaN"])],
+    "cell", ["1e400", "-1E+400", "9" * 400, *map(NumberText, ["inf", "-Infinity", "1e400", "sNaN"])]
 )
 def test_a_number_that_is_not_finite_is_left_out(cell):
     kind = type(cell)

@@ -90,11 +90,7 @@ def test_two_files_are_read_in_parallel(tmp_path: Path) -> None:
     target = write(tmp_path / "a.de.gz", gzip.compress(targets))
     remedy = "; each line of two files is one text, such as the output of `cut -f 1`"
     corpus = read_pairs(source, target_path=target)
-    assert corpus.pairs == (
-        Pair("one", "eins", 1),
-        Pair("two", "zwei", 2),
-        Pair("six", "sechs", 6),
-    )
+    assert corpus.pairs == (Pair("one", "eins", 1), Pair("two", "zwei", 2), Pair("six", "sechs", 6))
     assert corpus.left_out.counts() == {"blank": 2, "not UTF-8": 1, "tab": 2}
     assert corpus.summary() == (
         f"left out 3 lines of {source}: 1 with a blank side (line 3), 1 not UTF-8 (line 4), "
@@ -159,9 +155,7 @@ def test_reading_preserves_the_number_of_lines(tmp_path: Path) -> None:
     assert list(read_lines(io.BytesIO(b"\n\n"))) == ["", ""]
 
 
-def test_replacements_are_logged_by_default(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_replacements_are_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         list(read_lines(io.BytesIO(b"a\n\xff\n")))
     assert "line 2 is not UTF-8" in caplog.text

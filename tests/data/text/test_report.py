@@ -109,16 +109,8 @@ def test_good_pairs_give_no_warning() -> None:
         ("same", "same", "equal texts on both sides in 1 of 1010 pairs (line 1010)"),
         ("ba " * 201, "DE " * 190, "more than 200 tokens on a side in 1 of 1010 pairs (line 1010)"),
         ("ba de", "DE" * 70, "sides of very different lengths in 1 of 1010 pairs (line 1010)"),
-        (
-            "ba",
-            "Ã¼ber",
-            "1 of 1010 target texts have letters that were decoded with a wrong",
-        ),
-        (
-            "b\ufffd",
-            "DE",
-            "1 of 1010 source texts have letters that were decoded with a wrong",
-        ),
+        ("ba", "Ã¼ber", "1 of 1010 target texts have letters that were decoded with a wrong"),
+        ("b\ufffd", "DE", "1 of 1010 source texts have letters that were decoded with a wrong"),
     ],
 )
 def test_bad_pairs_among_good_ones_are_reported(source: str, target: str, warning: str) -> None:

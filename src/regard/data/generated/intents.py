@@ -28,11 +28,7 @@ REQUESTS = {
         "book a seat to {place} {time}",
         "how do i get to {place} {day}",
     ),
-    "shopping": (
-        "order {thing} {day}",
-        "add {thing} to my list",
-        "how much is {thing} in {place}",
-    ),
+    "shopping": ("order {thing} {day}", "add {thing} to my list", "how much is {thing} in {place}"),
     "reminder": (
         "remind me to buy {thing} {day}",
         "do not let me forget the trip to {place}",

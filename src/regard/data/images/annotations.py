@@ -32,13 +32,7 @@ from regard.data.files.tables import (
 )
 from regard.data.recognition import formats
 from regard.data.recognition.formats import FileFormat
-from regard.data.recognition.table import (
-    IN_ORDER,
-    USUAL_NAMES,
-    Columns,
-    columns_of,
-    table_of_rows,
-)
+from regard.data.recognition.table import IN_ORDER, USUAL_NAMES, Columns, columns_of, table_of_rows
 from regard.data.several_labels import texts_of
 from regard.errors import UserError
 from regard.names import Fault, SplitName

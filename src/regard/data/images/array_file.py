@@ -28,11 +28,7 @@ class ArrayFile:
     """Array of `count` rows, of which the first `done` are computed."""
 
     def __init__(
-        self,
-        count: int,
-        shape: Sequence[int],
-        dtype: np.dtype[Any],
-        path: Path | None = None,
+        self, count: int, shape: Sequence[int], dtype: np.dtype[Any], path: Path | None = None
     ) -> None:
         """Continue the files of this name, or create them; without a name the array is in memory.
         OSError or UnwritableError if they cannot be written."""

@@ -26,13 +26,7 @@ from regard.data.recognition.decimals import NumberForm, undecided_mark
 from regard.data.recognition.first_words import are_marked, split_labels
 from regard.data.recognition.formats import FileFormat
 from regard.data.recognition.header import LABEL_NAMES, TEXT_NAMES
-from regard.data.recognition.table import (
-    IN_ORDER,
-    Columns,
-    Table,
-    columns_of,
-    table_of_rows,
-)
+from regard.data.recognition.table import IN_ORDER, Columns, Table, columns_of, table_of_rows
 from regard.data.several_labels import FASTTEXT, ListText
 from regard.errors import UserError
 from regard.names import SplitName

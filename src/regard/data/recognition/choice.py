@@ -17,10 +17,8 @@ from typing import NamedTuple
 from regard.data.recognition.ambiguity import Ambiguity
 from regard.data.recognition.associations import predictability, translation_score
 from regard.data.recognition.header import LABEL_NAMES, SOURCE_NAMES, TARGET_NAMES, TEXT_NAMES
-from regard.data.recognition.kinds import FEW_ROWS, MAX_NUMBER_LABELS, WHOLE, ColumnKinds
+from regard.data.recognition.kinds import MAX_NUMBER_LABELS, WHOLE, ColumnKinds
 
-METADATA_NAMES = ("id", "index", "number", "annotator", "speaker", "author", "user", "split")
-"""Names of columns about the origin of a row, which are no labels if there are others."""
 MIN_TEXTS_PER_LABEL = 3
 """Smallest mean number of different sources of a label, if the sources are few."""
 MIN_PREDICTABILITY = 0.1
@@ -46,25 +44,13 @@ def source_column(table: ColumnKinds, target: int | None) -> int | None:
         return named
     if texts:
         return max(texts, key=table.amount)
-    labels = [table.num_values(column) for column in table.targets]
-    fewest = min(labels, default=0) if target is None else table.num_values(target)
-    texts = [
-        column
-        for column in others
-        if table.kinds[column] == "text"
-        and table.num_values(column) >= MIN_TEXTS_PER_LABEL * fewest
-    ]
     is_set = target is not None or table.source is not None
     different = [column for column in others if 2 * table.num_values(column) > table.num_rows]
     numbers = [column for column in others if table.is_quantity(column)]
-    candidates = texts or different or (others if is_set else numbers)
-    if table.header is None and not texts and len(candidates) == len(table.useful) == 2:
+    candidates = different or (others if is_set else numbers)
+    if table.header is None and len(candidates) == len(table.useful) == 2:
         return candidates[0]  # lines of SOURCE TAB TARGET, such as 1230 and 0321
-    return min(
-        candidates,
-        key=lambda column: (rank(table, column)[0], -table.amount(column)),
-        default=None,
-    )
+    return min(candidates, key=lambda column: rank(table, column), default=None)
 
 
 def has_texts(table: ColumnKinds, column: int) -> bool:
@@ -75,12 +61,10 @@ def has_texts(table: ColumnKinds, column: int) -> bool:
 
 def rank(table: ColumnKinds, column: int) -> tuple[int, int]:
     """Return how little a column suits as source: texts come first, in their order; then short
-    texts that repeat, by their amount; codes, numbers and dates. All columns of a small table are
-    equal."""
-    if table.num_rows < FEW_ROWS or has_texts(table, column):
+    texts that repeat, codes, numbers and dates, each by their amount."""
+    if has_texts(table, column):
         return 0, 0
-    kind = table.kinds[column]
-    return REPEATED_KINDS.index(kind) + 1, -table.amount(column) if kind == "text" else 0
+    return REPEATED_KINDS.index(table.kinds[column]) + 1, -table.amount(column)
 
 
 class TargetChoice(NamedTuple):
@@ -101,9 +85,7 @@ def best_target(table: ColumnKinds, source: int, candidates: Sequence[int]) -> T
     for name in LABEL_NAMES:
         if name in names:
             return TargetChoice(names[name])
-    labels = [column for column in candidates if table.name(column) not in METADATA_NAMES]
-    pool = labels or list(candidates)
-    pool = [column for column in pool if table.is_full(column)] or pool
+    pool = [column for column in candidates if table.is_full(column)] or list(candidates)
     pool = pool[-MAX_COMPARED:]
     has_one_text = len(table.texts) < 2 or table.name(source) in TEXT_NAMES
     if len(pool) == 1 and has_one_text:
@@ -159,7 +141,7 @@ def are_one_to_one(table: ColumnKinds, source: int, target: int) -> bool:
 
 def are_quantities(table: ColumnKinds, source: int, target: int) -> bool:
     """Return whether targets are quantities. Numbers that may be those of classes are, if the words
-    of the source do not predict them, or predict their order better."""
+    of the source do not predict them."""
     if table.target_kind == "number" or table.is_quantity(target):
         return True
     is_named = table.has_classes(target) or table.target is not None
@@ -167,9 +149,7 @@ def are_quantities(table: ColumnKinds, source: int, target: int) -> bool:
     if is_named or has_few or not table.may_be_classes(target):
         return False
     texts, numbers = table.cells[source], table.cells[target]
-    as_labels = predictability(texts, numbers, has_numbers=False)
-    as_order = predictability(texts, numbers, has_numbers=True)
-    return as_labels < max(MIN_PREDICTABILITY, as_order - SIMILAR)
+    return predictability(texts, numbers, has_numbers=False) < MIN_PREDICTABILITY
 
 
 def names_of_numbers(table: ColumnKinds, source: int, target: int) -> int | None:
@@ -212,25 +192,15 @@ def is_translation(table: ColumnKinds) -> bool:
         return False
     if table.named(TARGET_NAMES) in table.texts and len(table.texts) > 1:
         return True
-    columns = None if named else translation_columns(table)
+    columns = None if named else first_translations(table, table.texts)
     if columns is None:
         return False
     longest = max(map(table.length, table.texts))
     return 2 * max(map(table.length, columns)) >= longest
 
 
-def translation_columns(table: ColumnKinds) -> tuple[int, int] | None:
-    """Return the first two columns of texts that look most like translations of each other."""
-    return _first_translations(table, table.texts)
-
-
-def repeated_translations(table: ColumnKinds) -> tuple[int, int] | None:
-    """Return the first two columns that look like translations, texts that repeat included."""
-    texts = [column for column in table.useful if table.kinds[column] == "text"]
-    return translation_columns(table) or _first_translations(table, texts)
-
-
-def _first_translations(table: ColumnKinds, columns: Sequence[int]) -> tuple[int, int] | None:
+def first_translations(table: ColumnKinds, columns: Sequence[int]) -> tuple[int, int] | None:
+    """Return the first two of these columns that look most like translations of each other."""
     columns = columns[:MAX_COMPARED]
     pairs: Iterable[tuple[int, int]] = combinations(columns, 2)
     if (source := table.source) is not None:

@@ -130,7 +130,7 @@ def first_row(rows: Sequence[Sequence[str]], settings: TableSettings) -> FirstRo
         return FirstRow(is_header=True)
     if any(not cell for cell in cells[:2]):
         return FirstRow(is_header=False)
-    usual = {cell.lower() for cell in cells if is_usual_name(cell) or _names_class(cell)}
+    usual = {cell.lower() for cell in cells if is_usual_name(cell)}
     is_half = 2 * len(usual) >= sum(1 for cell in cells if cell)
     if not _occurs_again(first, body):
         if is_half and len(usual) > 1:
@@ -313,11 +313,6 @@ def named_columns(settings: TableSettings) -> list[str]:
 def is_usual_name(cell: str) -> bool:
     """Return whether a cell is a usual name of a column, apart from an addition in brackets."""
     return name_without_addition(cell) in KNOWN_NAMES
-
-
-def _names_class(cell: str) -> bool:
-    """Return whether a cell is a name such as `intent_id`."""
-    return "_" in cell and has_name_of(cell, CLASS_NAMES)
 
 
 def has_name_of(cell: str, names: Sequence[str]) -> bool:

@@ -63,17 +63,9 @@ OTHER_FORMATS = (
         (".html", ".htm", ".xhtml"),
         re.compile(r"\A\s*(<[?!][^>]*>\s*)*<html\b|\A\s*<!doctype html", re.IGNORECASE),
     ),
+    OtherFormat("XML", f"export it as CSV, or {PAIRS}", (".xml",), re.compile(r"\A\s*<\?xml\b")),
     OtherFormat(
-        "XML",
-        f"export it as CSV, or {PAIRS}",
-        (".xml",),
-        re.compile(r"\A\s*<\?xml\b"),
-    ),
-    OtherFormat(
-        "a file of references (RIS)",
-        "export them as CSV",
-        (".ris",),
-        re.compile(r"\A\s*TY  - "),
+        "a file of references (RIS)", "export them as CSV", (".ris",), re.compile(r"\A\s*TY  - ")
     ),
     OtherFormat(
         "a file of references (BibTeX)",

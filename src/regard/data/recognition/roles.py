@@ -15,11 +15,11 @@ from regard.data.recognition.choice import (
     are_one_to_one,
     are_quantities,
     best_target,
+    first_translations,
     has_texts,
     is_translation,
     names_of_numbers,
     rank,
-    repeated_translations,
     source_column,
 )
 from regard.data.recognition.decimals import NEARLY_ALL as NEARLY_ALL_NUMBERS
@@ -48,9 +48,6 @@ MAX_SHORT_LENGTH = 40
 """Largest mean number of letters of a short source."""
 MAX_SYMBOLS = 200
 """Largest number of different symbols in targets with spaces between symbols."""
-MAX_SYMBOL_LENGTH = 2.5
-"""Largest mean number of letters of such a symbol."""
-
 
 TWO_NUMBERS = re.compile(r"\d+([.,]\d+)?\s?[/:–-]\s?\d+([.,]\d+)?")
 """Fraction, time of day or range."""
@@ -230,7 +227,8 @@ def _pairs(table: ColumnKinds) -> Roles:
     is_small = table.num_rows < FEW_ROWS
     is_clear = target is not None or len(table.useful) < 3
     if target is None:
-        pair = _named_pair(table) or (None if is_small else repeated_translations(table))
+        texts = [column for column in table.useful if table.kinds[column] == "text"]
+        pair = _named_pair(table) or (None if is_small else first_translations(table, texts))
         if pair is not None:
             source, target = pair
             is_clear = True
@@ -250,8 +248,7 @@ def _pairs(table: ColumnKinds) -> Roles:
     if is_small:
         return roles
     doubt = "" if is_clear else "no two columns look like translations"
-    has_names = table.named(TARGET_NAMES) == target
-    doubt = doubt or ("" if has_names else _doubtful_numbers(targets))
+    doubt = doubt or _doubtful_numbers(targets)
     ambiguity = _deciding_columns(table, source, target)
     candidates = _other_targets(table, roles)
     return replace(roles, candidates=candidates, doubt=doubt, ambiguity=ambiguity)
@@ -290,19 +287,12 @@ def _text_recipe(
     sources: Sequence[str], targets: Sequence[str], num_rows: int
 ) -> tuple[str, dict[str, str]]:
     """Return the recipe for pairs: letters if the texts are single words, or few and short."""
-    if not sources:
-        return "letters", {}
     single = sum(len(cell.split()) == 1 for cell in sources) >= NEARLY_ALL * len(sources)
     target_words = [cell.split() for cell in targets]
     symbols = [symbol for words in target_words for symbol in words]
     if single and sum(len(words) == 1 for words in target_words) >= NEARLY_ALL * len(targets):
         return "letters", {}
-    if (
-        single
-        and symbols
-        and len(set(symbols)) <= MAX_SYMBOLS
-        and mean(map(len, symbols)) <= MAX_SYMBOL_LENGTH
-    ):
+    if single and len(set(symbols)) <= MAX_SYMBOLS:
         return "letters", {"data.target_tokenizer": "spaces"}
     is_short = num_rows < FEW_PAIRS and mean(map(len, sources)) <= MAX_SHORT_LENGTH
     return ("letters" if is_short else "words"), {}

@@ -77,10 +77,7 @@ class CopyEncoder:
         ]
 
     def targets(
-        self,
-        texts: Sequence[str],
-        targets: Sequence[list[int]],
-        sources: Sequence[CopySource],
+        self, texts: Sequence[str], targets: Sequence[list[int]], sources: Sequence[CopySource]
     ) -> list[list[int]]:
         """Replace <unk> in encoded targets, and words that are known with another space only, by
         the number of the source word that they can be copied from, if there is one."""

@@ -46,9 +46,7 @@ def read_pairs(
 
 
 def each_line(
-    path: str | Path,
-    target_path: str | Path | None = None,
-    settings: TableSettings | None = None,
+    path: str | Path, target_path: str | Path | None = None, settings: TableSettings | None = None
 ) -> Iterator[Pair | LineProblem]:
     """Yield a pair or a problem for each line, as `read_pairs` reads them, and another problem for
     each byte-order mark that was removed. Nothing is held in memory."""
