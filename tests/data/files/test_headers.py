@@ -75,14 +75,6 @@ def test_one_column_is_one_line(tmp_path, name):
         inspect(path)
 
 
-def test_text_and_label_are_two_columns(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_text("a\tx\nb\ty\n" * 9)
-    columns = TableSettings(source_columns=("2",), target_columns=("2",))
-    with pytest.raises(UserError, match="source and target are both column 2"):
-        read_labelled(path, columns)
-
-
 def test_a_file_name_with_a_line_end_is_one_line(tmp_path):
     path = tmp_path / "a\nb.tsv"
     path.write_text("".join(f"{a}\t{b}\n" for a, b in ROWS))
@@ -127,6 +119,12 @@ def test_rows_above_the_table_are_left_out(tmp_path, name, titles):
     assert (len(labelled.pairs), len(labelled.problems)) == (30, len(titles))
     table = SourceTable.open(path, PAIRS)
     assert (table.header, len(list(table.rows())), table.width) == (inspection.header, 30, 4)
+
+
+def test_a_comment_above_two_columns_is_no_header(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("# from the archive\nsource,target\n" + "".join(f"{a},{b}\n" for a, b in ROWS))
+    assert inspect(path).header == ("source", "target")
 
 
 def test_a_table_below_a_title_may_have_no_header(tmp_path):

@@ -96,12 +96,6 @@ def test_equal_or_missing_columns_are_named():
         table_of(pandas.DataFrame())
 
 
-def test_source_and_target_are_two_columns():
-    table = table_of(pandas.DataFrame({"word": ["a"], "label": ["b"]}))
-    with pytest.raises(UserError, match="source and target are both column label"):
-        read(table, ("2",))
-
-
 def test_columns_are_chosen_by_name_or_by_number():
     table = table_of(pandas.DataFrame(COLUMNS))
     assert read(table, ("2",), ("id", "NUMBER")).pairs == (
@@ -116,8 +110,6 @@ def test_features_follow_the_source_after_tabs():
     assert pairs == (Pair("a b\t1\t1", "x", 1), Pair("e\t\t3", "y", 3))
     bare = table_of(pandas.DataFrame([["a", "b", "c"]]))
     assert read(bare, ("1",), ("3",), ("2",)).pairs == (Pair("a\tb", "c", 1),)
-    with pytest.raises(UserError, match=r"column 2 is read as target and as features"):
-        read(table_of([("a", "b")]), features=("2",))
 
 
 def test_two_columns_without_usual_names_are_read_in_order():
@@ -138,18 +130,15 @@ def test_other_objects_are_refused_with_the_accepted_kinds(data):
 
 
 @pytest.mark.parametrize(
-    ("columns", "text", "message"),
+    ("columns", "message"),
     [
-        (COLUMNS, ("words",), "no column 'words' .data.source"),
-        ({"a": ["x"], "b": ["y"], "c": ["z"]}, (), "columns a, b, c: name .* data.source_column"),
-        ({"Text": ["x"], "b": ["y"], "c": ["z"]}, (), "columns Text, .* data.target_column"),
-        ({"text": [""], "label": ["y"]}, (), "has no pairs: left out 1 line"),
-        ({"text": [], "label": []}, (), "has no rows"),
+        ({"text": [""], "label": ["y"]}, "has no pairs: left out 1 line"),
+        ({"text": [], "label": []}, "has no rows"),
     ],
 )
-def test_missing_columns_and_pairs_are_named(columns, text, message):
+def test_missing_pairs_are_named(columns, message):
     with pytest.raises(UserError, match=message):
-        read(table_of(pandas.DataFrame(columns)), text)
+        read(table_of(pandas.DataFrame(columns)))
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)

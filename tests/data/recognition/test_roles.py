@@ -192,8 +192,6 @@ def test_settings_and_task_decide(tmp_path):
     assert inspect(path, task="translate").roles.recipe == "letters"
     columns = TableSettings(source_columns=("label",), target_columns=("text",))
     assert inspect(path, columns).fields()["data.source_column"] == "label"
-    with pytest.raises(UserError, match=r"no column 'topic' \(--data.target-column\): the first"):
-        inspect(path, TableSettings(target_columns=("topic",)))
     assert inspect(path, TableSettings(header=False)).num_rows == 51
 
 
@@ -208,6 +206,13 @@ def test_an_empty_file_is_one_line(tmp_path):
     path.write_text("")
     with pytest.raises(UserError, match=r"empty.tsv is empty: expected rows"):
         inspect(path)
+
+
+@pytest.mark.parametrize("source", [0, 1, 2])
+@pytest.mark.parametrize("header", [None, ("source", "target", "note")])
+def test_a_column_that_is_set_precedes_content_and_names(header, source):
+    rows = [(greek, latin, f"{latin}en") for greek, latin in WORDS]
+    assert roles_of(header, rows, (source, None)).source == source
 
 
 @pytest.mark.parametrize("columns", [(0, None), (0, 1), (1, 0)])

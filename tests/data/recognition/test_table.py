@@ -67,6 +67,7 @@ def test_files_and_data_in_memory_have_the_same_header_and_columns(tmp_path, tas
             TableSettings(source_columns=("a",), target_columns=("b",), feature_columns=("b",)),
             "column b is read as target and as features",
         ),
+        (TableSettings(feature_columns=("z",)), r"no column 'z' .*feature.column"),
     ],
 )
 @pytest.mark.parametrize("task", ["classify", "caption"])

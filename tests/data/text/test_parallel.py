@@ -234,10 +234,6 @@ def test_columns_by_name_and_number(tmp_path):
     assert corpus.summary() == (f"left out 1 line of {path}: 1 with too few columns (line 4)",)
     numbered = TableSettings(header=True, source_columns=("2",), target_columns=("3",))
     assert read_pairs(path, settings=numbered).pairs[0] == Pair("one", "eins", 2)
-    with pytest.raises(UserError, match=r"no column 'french' \(--data.target-column\): the first"):
-        read_pairs(path, settings=TableSettings(target_columns=("french",)))
-    with pytest.raises(UserError, match="source and target are both column english"):
-        read_pairs(path, settings=TableSettings(source_columns=("2",), target_columns=("2",)))
     dev = tmp_path / "dev.tsv"
     dev.write_text("vier\tfour\n")
     assert read_pairs(dev, settings=named).pairs == (Pair("vier", "four", 1),)

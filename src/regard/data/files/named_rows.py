@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
@@ -89,11 +88,7 @@ def has_json_records(path: Path) -> bool:
     read."""
     if suffix_of(path) != ".json" or not path.is_file():
         return False
-    with open_bytes(path) as file:
-        try:
-            beginning = file.read(MAX_BEGINNING)
-        except (OSError, EOFError, zlib.error) as error:
-            raise UserError(f"cannot read {path}: {error}") from error
+    beginning = blocks_of(path).beginning[:MAX_BEGINNING]
     if JSON_ARRAY.match(beginning):
         return True
     if not JSON_OBJECT.match(beginning):

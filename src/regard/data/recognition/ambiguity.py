@@ -58,7 +58,10 @@ class Ambiguity:
 
 
 def find_deciding_columns(table: ColumnKinds, source: int, target: int) -> Ambiguity | None:
-    """Return the columns that decide which target a source has; None without such columns."""
+    """Return the columns that decide which target a source has; None without such columns, and if
+    features are read."""
+    if table.features or max(source, target) >= len(table.cells):
+        return None
     pairs = list(zip(table.cells[source], table.cells[target], strict=True))
     targets_of: defaultdict[str, set[str]] = defaultdict(set)
     for text, output in pairs:

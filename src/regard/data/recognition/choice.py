@@ -44,8 +44,8 @@ def source_column(table: ColumnKinds, target: int | None) -> int | None:
         return named
     if texts:
         return max(texts, key=table.amount)
-    is_set = target is not None or table.source is not None
     different = [column for column in others if 2 * table.num_values(column) > table.num_rows]
+    is_set = target is not None or table.source is not None
     numbers = [column for column in others if table.is_quantity(column)]
     candidates = different or (others if is_set else numbers)
     if table.header is None and len(candidates) == len(table.useful) == 2:
@@ -144,7 +144,7 @@ def are_quantities(table: ColumnKinds, source: int, target: int) -> bool:
     of the source do not predict them."""
     if table.target_kind == "number" or table.is_quantity(target):
         return True
-    is_named = table.has_classes(target) or table.target is not None
+    is_named = table.have_classes[target] or table.target is not None
     has_few = table.num_values(target) <= MAX_NUMBER_LABELS
     if is_named or has_few or not table.may_be_classes(target):
         return False

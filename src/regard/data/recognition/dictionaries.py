@@ -26,8 +26,8 @@ MIN_ENTRIES = 5
 """Smallest number of entries."""
 MAX_SYMBOLS = 300
 """Largest number of different sounds."""
-MAX_SYMBOL = 6
-"""Largest number of characters of most sounds."""
+MAX_SYMBOL = 3
+"""Largest median number of characters of a sound."""
 COMMENT = re.compile(r"\s*(;;;|#(\s|#|$))")
 END_COMMENT = re.compile(r"\s+(;;;|#(?=\s)).*")
 VARIANT = re.compile(r"(?<=.)\(\d+\)$")
@@ -86,13 +86,11 @@ def _are_entries(entries: Sequence[tuple[str, str]]) -> bool:
     if len(complete) < NEARLY_ALL * len(entries) or _have_marks(complete):
         return False
     counts = Counter(sound for _, sounds in complete for sound in sounds)
-    num_short = sum(count for sound, count in counts.items() if len(sound) <= MAX_SYMBOL)
     lengths = [len(sounds) / max(len(word), 1) for word, sounds in complete]
     num_near = sum(0.4 <= length <= 1.7 for length in lengths)
     return (
         len(counts) <= min(MAX_SYMBOLS, counts.total() / 2)
-        and num_short >= NEARLY_ALL * counts.total()
-        and median(map(len, counts)) <= MAX_SYMBOL / 2
+        and median(map(len, counts)) <= MAX_SYMBOL
         and len({word for word, _ in complete}) >= MOST * len(complete)
         and num_near >= MOST * len(complete)
     )

@@ -373,8 +373,7 @@ def _is_comment_with_names(cells: Sequence[str], body: Sequence[Sequence[str]]) 
     is_comment = len(cells) > 1 and COMMENT.match(cells[0]) is not None and all(cells)
     starts = [row[0].strip() for row in body if not is_blank(row)]
     have_words = all(len(text.split()) < 2 and not text.startswith("#") for text in starts)
-    is_single = not any(cell.startswith("#") for cell in cells[1:])
-    return is_comment and is_single and have_words and len(body) >= MIN_ROWS
+    return is_comment and have_words and len(body) >= MIN_ROWS
 
 
 def _occurs_again(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:

@@ -79,11 +79,6 @@ class Inspection:
         return self.table.header
 
     @property
-    def num_columns(self) -> int:
-        """Number of columns of the first row."""
-        return len(self.table.first)
-
-    @property
     def num_rows(self) -> int:
         """Number of rows that were inspected, without the header."""
         return len(self.table.rows)
@@ -143,7 +138,7 @@ class Inspection:
         if self.form.delimiter is None and self.form.kind == "text":
             return "columns: the first word of each line -> target, the rest -> source"
         used = (roles.source, roles.target, *self.features)
-        rest = [number for number in range(self.num_columns) if number not in used]
+        rest = [number for number in range(self.table.width) if number not in used]
         shown = ", ".join(map(self._shown, rest[:MAX_NAMES]))
         shown += ", …" if len(rest) > MAX_NAMES else ""
         unused = f"; not used: {shown}" if rest else ""
@@ -201,8 +196,8 @@ class Inspection:
         ):
             return {}
         last = max(self.roles.source, self.roles.target) + 1
-        if last > self.num_columns:
-            cells = "1 cell" if self.num_columns == 1 else f"{self.num_columns} cells"
+        if last > self.table.width:
+            cells = "1 cell" if self.table.width == 1 else f"{self.table.width} cells"
             raise UserError(
                 f"{self.path}: the first row has {cells}, and rows below have {last} or more: add "
                 "the cells that the first row lacks, or remove the row if it is a title"
@@ -210,7 +205,7 @@ class Inspection:
         names = {}
         for side, number in (("source", self.roles.source), ("target", self.roles.target)):
             name = names[f"data.{side}_column"] = self.column(number)
-            if column_number(name, self.header, self.num_columns) not in (number, None):
+            if column_number(name, self.header, self.table.width) not in (number, None):
                 raise UserError(
                     f"{self.path}: column {number + 1} has no name of its own, and another column "
                     f"has the name {name!r}: rename the columns"

@@ -83,7 +83,7 @@ class ColumnKinds:
         self.num_all = table.num_rows or len(rows)
         num_columns = max(map(len, rows), default=2)
         names = settings.feature_columns or ()
-        features = [column_number(name, table.header, len(table.first)) for name in names]
+        features = [column_number(name, table.header, table.width) for name in names]
         self.features = tuple(number for number in features if number is not None)
         self.cells = [
             [_cell(row[column]) if len(row) > column else "" for row in rows]
@@ -111,11 +111,9 @@ class ColumnKinds:
             column
             for column in self.useful
             if column not in (self.source, spelled)
-            and (self.is_quantity(column) or self._may_be_labels(column))
+            and (self.is_quantity(column) or self.has_labels(column))
+            and self.kinds[column] != "date"
         ]
-
-    def _may_be_labels(self, column: int) -> bool:
-        return self.has_labels(column) and self.kinds[column] != "date"
 
     @cached_property
     def texts(self) -> list[int]:
@@ -130,7 +128,7 @@ class ColumnKinds:
         is_set = column in (self.source, self.target)
         if is_set or self.num_rows < FEW_ROWS:
             return True
-        return self.has_classes(column) or is_informative(self.cells[column], self.num_all)
+        return self.have_classes[column] or is_informative(self.cells[column], self.num_all)
 
     def numbers(self, column: int) -> list[str]:
         """Return the cells of a column of numbers as Python writes numbers, and blank texts for the
@@ -172,19 +170,16 @@ class ColumnKinds:
         """Return the number of characters in the different cells of a column."""
         return sum(map(len, set(self.cells[column])))
 
-    def has_classes(self, column: int) -> bool:
-        """Return whether a column has labels by its type or by its name."""
-        return self._with_classes[column]
-
     @cached_property
-    def _with_classes(self) -> list[bool]:
+    def have_classes(self) -> list[bool]:
+        """Whether each column has labels by its type or by its name."""
         return list(map(self._has_classes, range(len(self.cells))))
 
     def _has_classes(self, column: int) -> bool:
         """Return whether a column has the type of categories, or a usual name of labels or codes
         and values that occur again. A column with a name of labels may be constant or mostly
         blank."""
-        name, cells = self.name(column), self._filled(column)
+        name, cells = self.name(column), self._filled[column]
         is_named = (
             has_name_of(name, CLASS_NAMES)
             or (has_name_of(name, FEELING_NAMES) and not all(map(is_number, cells)))
@@ -198,18 +193,15 @@ class ColumnKinds:
         are_words = median(len(cell.split()) for cell in cells) <= MAX_LABEL_WORDS
         return is_whole or (are_words and not all(map(is_number, cells)))
 
-    def _filled(self, column: int) -> list[str]:
-        """Return the cells of a column without blank ones and marks of missing values."""
-        return self._all_filled[column]
-
     @cached_property
-    def _all_filled(self) -> list[list[str]]:
+    def _filled(self) -> list[list[str]]:
+        """Cells of the columns without blank ones and marks of missing values."""
         return [[cell for cell in cells if not is_missing(cell)] for cells in self.cells]
 
     def may_be_classes(self, column: int) -> bool:
         """Return whether a column has whole numbers from 0 or 1 without gaps, each in several rows,
         and no usual name of a quantity: numbers of classes, unless the texts say otherwise."""
-        counts = Counter(self._filled(column))
+        counts = Counter(self._filled[column])
         largest = min(MAX_LABELS, self.num_rows / MIN_ROWS_PER_LABEL)
         is_named = has_name_of(self.name(column), QUANTITY_NAMES)
         if is_named or not 1 < len(counts) <= largest:
@@ -221,7 +213,7 @@ class ColumnKinds:
 
     def has_labels(self, column: int) -> bool:
         """Return whether a column has few different values of few words, or classes."""
-        if self.has_classes(column):
+        if self.have_classes[column]:
             return True
         cells = self.cells[column]
         num_values = self.num_values(column)
@@ -254,7 +246,7 @@ class ColumnKinds:
     def is_quantity(self, column: int) -> bool:
         """Return whether a column has numbers, with too many different values for labels, that are
         no numbers of classes."""
-        if self.has_classes(column) or self.may_be_classes(column):
+        if self.have_classes[column] or self.may_be_classes(column):
             return False
         max_labels = min(MAX_NUMBER_LABELS, self.num_rows / MIN_ROWS_PER_LABEL)
         is_set = column == self.target

@@ -114,12 +114,9 @@ def _captions(table: ColumnKinds) -> Roles | None:
     if source is None or not table.num_rows:
         return None
     others = [column for column in table.useful if column != source]
-    named = table.named(CAPTION_NAMES)
-    target = table.target
-    if target is None and named is not None and named != source:
-        target = named
-    if target is None:
-        target = max(others, key=table.length, default=None)
+    longest = max(others, key=table.length, default=None)
+    choices = (table.target, table.named(CAPTION_NAMES), longest)
+    target = next((column for column in choices if column not in (None, source)), None)
     if target is None:
         return None
     num_images = table.num_values(source)
@@ -164,7 +161,7 @@ def _labels(table: ColumnKinds) -> Roles | None:
     if is_class and "data.target" in roles.fields and table.target_kind is None:
         doubt = f"the values of {table.name(roles.target)} are not whole numbers that repeat"
     if ambiguity is None and roles.recipe == "labels":
-        ambiguity = _deciding_columns(table, source, roles.target)
+        ambiguity = find_deciding_columns(table, source, roles.target)
     return replace(
         roles,
         candidates=_other_targets(table, roles),
@@ -181,12 +178,6 @@ def _alternative(table: ColumnKinds, roles: Roles) -> str:
     if not all(map(WHOLE.fullmatch, cells)) or MIN_REPEATED * len(set(cells)) > len(cells):
         return ""
     return f"--data.target {'label' if 'data.target' in roles.fields else 'number'}"
-
-
-def _deciding_columns(table: ColumnKinds, source: int, target: int) -> Ambiguity | None:
-    """Return the columns that decide which target a source has, unless features are read."""
-    has_features = bool(table.features) or max(source, target) >= len(table.cells)
-    return None if has_features else find_deciding_columns(table, source, target)
 
 
 def _other_targets(table: ColumnKinds, roles: Roles) -> dict[int, str]:
@@ -249,7 +240,7 @@ def _pairs(table: ColumnKinds) -> Roles:
         return roles
     doubt = "" if is_clear else "no two columns look like translations"
     doubt = doubt or _doubtful_numbers(targets)
-    ambiguity = _deciding_columns(table, source, target)
+    ambiguity = find_deciding_columns(table, source, target)
     candidates = _other_targets(table, roles)
     return replace(roles, candidates=candidates, doubt=doubt, ambiguity=ambiguity)
 

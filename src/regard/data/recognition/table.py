@@ -76,6 +76,11 @@ class Table:
         """First row: the header, or an example."""
         return next(iter(self.rows), ()) if self.header is None else self.header
 
+    @property
+    def width(self) -> int:
+        """Number of columns of the first row."""
+        return len(self.first)
+
     def with_names_of_labels(
         self, target: int, settings: TableSettings, known: Set[str] | None
     ) -> Table:
@@ -83,7 +88,7 @@ class Table:
         the target column names the column. Labels in `known` are no names. None: targets are
         numbers."""
         labels = [composed(row[target]) for row in self.rows if len(row) > target]
-        is_open = self.header is None and settings.header is None and len(self.first) > target
+        is_open = self.header is None and settings.header is None and self.width > target
         if not is_open or not names_labels(labels[0], list(filter(None, labels[1:])), known):
             return self
         return replace(
@@ -191,7 +196,7 @@ def columns_of(table: Table, settings: TableSettings, task: TaskName) -> Columns
     """Return the columns of a table for a task. Pairs of two columns without a header are read in
     order, so that dev pairs need no names. UserError for a column of the settings that the table
     lacks or that has two roles, and if nothing decides a column."""
-    header, width = table.header, len(table.first)
+    header, width = table.header, table.width
     chosen = settings.source_columns or (), settings.target_columns or ()
     features = numbers_of_columns(table, "feature", settings.feature_columns or ())
     is_in_memory = table.form.kind == "memory"
@@ -245,7 +250,7 @@ def numbers_of_columns(table: Table, side: str, names: Sequence[str]) -> tuple[i
     no column has."""
     numbers = list[int]()
     for name in names:
-        number = column_number(name, table.header, len(table.first))
+        number = column_number(name, table.header, table.width)
         if number is None:
             option = f"{table.option_of(side)}{'s' if side == 'feature' else ''}"
             row = (
