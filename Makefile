@@ -9,9 +9,11 @@ PARALLEL := --numprocesses $(WORKERS) --maxprocesses 8
 # The types of shapes are checked in `make test`.
 UNCHECKED := REGARD_TEST_SHAPES=0
 
+WITH_MESSAGES = $(shell grep -rl --include "test_*.py" "^from tests.messages" tests)
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test e2e lint docs long check othercpus fuzz sanitize gpu gpu-wheels format clean elsewhere
+.PHONY: help demo test messages e2e lint docs long check othercpus fuzz sanitize gpu gpu-wheels format clean elsewhere
 
 help: ## list these commands
 	@echo "make COMMAND, where COMMAND is"
@@ -22,6 +24,9 @@ demo: $(INSTALLED) ## train a small model and plot its attention
 
 test: $(INSTALLED) ## run the tests, all but those of whole trainings, of the docs and of benchmarks
 	$(PYTEST) $(PARALLEL) --ignore tests/docs --ignore tests/e2e --ignore tests/benchmarks tests
+
+messages: $(INSTALLED) ## rewrite the messages that tests compare; TESTS names the tests to run
+	$(UNCHECKED) REGARD_MESSAGES=1 $(PYTEST) $(PARALLEL) $(or $(TESTS),$(WITH_MESSAGES))
 
 e2e: $(INSTALLED) ## train small models completely and check what they learn
 	$(UNCHECKED) $(PYTEST) $(PARALLEL) tests/e2e

@@ -12,6 +12,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 from tests import types_of_shapes
+from tests.messages import MESSAGES
 
 gc.disable()  # until all tests are imported
 if os.environ.get("REGARD_TEST_SHAPES") != "0":
@@ -31,9 +32,10 @@ def pytest_collection_finish():
     gc.enable()
 
 
-def pytest_runtest_setup():
-    """Check the first calls of every function again."""
+def pytest_runtest_setup(item):
+    """Check the first calls of every function again, and begin with the first message."""
     types_of_shapes.Turn.number += 1
+    MESSAGES.begin(item.nodeid)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -54,7 +56,9 @@ def _session(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setattr("regard.pipeline.plan.peak_of_update", peak)
+        MESSAGES.folder = tmp_path_factory.getbasetemp()
         yield
+    MESSAGES.write()
 
 
 @pytest.fixture
@@ -81,14 +85,34 @@ def instruction_set(request):
 
 
 @pytest.fixture(scope="session")
-def run(tmp_path_factory):
-    """The folder of a trained run."""
+def trained(tmp_path_factory):
+    """Function that returns the run of an experiment's name, which is trained once and read only;
+    `evaluate` may add results."""
     from regard.pipeline.train import train
-    from tests.small_runs import small
+    from tests.small_runs import EXPERIMENTS
 
-    folder = tmp_path_factory.mktemp("runs") / "small"
-    train(small(teacher_forcing=0.5), folder)
-    return folder
+    folder, contents = tmp_path_factory.mktemp("trained"), {}
+
+    def read(run):
+        files = (path for path in run.rglob("*") if path.is_file() and path.name != "results.json")
+        return {path: path.read_bytes() for path in files}
+
+    def run_of(name):
+        run = folder / name
+        if run not in contents:
+            train(EXPERIMENTS[name](folder), run)
+            contents[run] = read(run)
+        return run
+
+    yield run_of
+    changed = [run.name for run in contents if read(run) != contents[run]]
+    assert not changed, "a test has changed a run that tests share: copy it"
+
+
+@pytest.fixture(scope="session")
+def run(trained):
+    """The folder of a trained run."""
+    return trained("translation")
 
 
 @pytest.fixture

@@ -34,6 +34,9 @@ from regard.config import (
 from regard.config.checks import Range, field_types, format_value, option_of
 from regard.errors import UserError
 from tests import configs
+from tests.messages import raises
+
+NUMERIC = dict(data=ClassificationDataConfig(target="number"), model=ClassificationModelConfig())
 
 PARTS = {
     (part, record)
@@ -111,14 +114,14 @@ def test_the_number_of_checked_fields_is_known():
 
 @pytest.mark.parametrize("path", ["a\0b", "a\ud800b", "\0"])
 def test_paths_and_names_are_text(path):
-    with pytest.raises(UserError, match=r"data.path is .*expected text without NUL or lone"):
+    with raises(UserError, "data.path"):
         DataConfig(path=Path(path))
-    with pytest.raises(UserError, match=r"data.source_language is .*expected text without NUL"):
+    with raises(UserError, "data.source_language"):
         DataConfig(source_language=path)
 
 
 def test_a_number_too_long_to_print_is_named():
-    with pytest.raises(UserError, match=r"search.beam is a number of thousands of digits"):
+    with raises(UserError, "search.beam"):
         SearchConfig(beam=10**5000)
 
 
@@ -152,77 +155,50 @@ def test_one_embedding_for_both_sides_needs_one_vocabulary():
 
 
 @pytest.mark.parametrize(
-    ("training", "sections", "message"),
+    ("training", "sections"),
     [
-        (dict(teacher_forcing=0.5), {}, "training.teacher_forcing below 1"),
-        (dict(teacher_forcing_end=0.0), {}, "training.teacher_forcing below 1"),
-        (
-            {},
-            dict(model=configs.recurrent(copy="pointer_generator")),
-            "model.copy is pointer_generator",
-        ),
-        (
-            {},
-            dict(
-                data=ClassificationDataConfig(target="number"),
-                model=ClassificationModelConfig(),
-            ),
-            "data.target is number",
-        ),
+        (dict(teacher_forcing=0.5), {}),
+        (dict(teacher_forcing_end=0.0), {}),
+        ({}, dict(model=configs.recurrent(copy="pointer_generator"))),
+        ({}, NUMERIC),
     ],
 )
-def test_r_drop_needs_two_distributions_of_equal_inputs(training, sections, message):
-    with pytest.raises(UserError, match=rf"^training.r_drop is 2.0.*{message}"):
+def test_r_drop_needs_two_distributions_of_equal_inputs(training, sections):
+    with raises(UserError, "training.r_drop"):
         Experiment(training=TrainingConfig(r_drop=2.0, **training), **sections)
     Experiment(training=TrainingConfig(**training), **sections)
 
 
 @pytest.mark.parametrize(
-    ("training", "sections", "message"),
+    ("training", "sections"),
     [
-        (dict(teachers=()), {}, "training.teachers is not set"),
-        (dict(r_drop=1.0), {}, "training.r_drop is 1.0, but training.objective is distillation"),
-        (dict(teacher_weight=0.0), {}, "training.teacher_weight is 0.0: expected .*above 0 to 1"),
-        (dict(teacher_forcing=0.5), {}, "compares two models with equal inputs"),
-        (
-            {},
-            dict(model=configs.recurrent(copy="pointer_generator")),
-            "objective is distillation, but model.copy is pointer_generator",
-        ),
-        (
-            {},
-            dict(data=ClassificationDataConfig(target="number"), model=ClassificationModelConfig()),
-            "data.target is number",
-        ),
+        (dict(teachers=()), {}),
+        (dict(r_drop=1.0), {}),
+        (dict(teacher_weight=0.0), {}),
+        (dict(teacher_forcing=0.5), {}),
+        ({}, dict(model=configs.recurrent(copy="pointer_generator"))),
+        ({}, NUMERIC),
     ],
 )
-def test_distillation_needs_two_distributions_of_equal_inputs(training, sections, message):
+def test_distillation_needs_two_distributions_of_equal_inputs(training, sections):
     values = {"objective": "distillation", "teachers": (Path("x"),), **training}
-    with pytest.raises(UserError, match=message):
+    with raises(UserError):
         Experiment(training=TrainingConfig(**values), **sections)
 
 
 @pytest.mark.parametrize(
-    ("training", "sections", "message"),
+    ("training", "sections"),
     [
-        (dict(r_drop=1.0), {}, "training.r_drop is 1.0, but training.objective is expected_reward"),
-        (dict(samples=1), {}, "training.samples is 1, .* expected at least 2"),
-        (dict(reward="cider"), {}, "training.reward is cider.*set training.reward gleu"),
-        ({}, dict(data=DataConfig(target_end=False)), "samples have no end"),
-        (
-            {},
-            dict(model=configs.recurrent(copy="pointer_generator")),
-            "model.copy is pointer_generator",
-        ),
-        (
-            {},
-            dict(data=ClassificationDataConfig(), model=ClassificationModelConfig()),
-            "data.task is classify",
-        ),
+        (dict(r_drop=1.0), {}),
+        (dict(samples=1), {}),
+        (dict(reward="cider"), {}),
+        ({}, dict(data=DataConfig(target_end=False))),
+        ({}, dict(model=configs.recurrent(copy="pointer_generator"))),
+        ({}, dict(data=ClassificationDataConfig(), model=ClassificationModelConfig())),
     ],
 )
-def test_rewards_need_sampled_texts(training, sections, message):
-    with pytest.raises(UserError, match=message):
+def test_rewards_need_sampled_texts(training, sections):
+    with raises(UserError):
         Experiment(training=TrainingConfig(objective="expected_reward", **training), **sections)
 
 
@@ -230,16 +206,16 @@ def test_bpe_dropout_needs_merges():
     for kinds in (dict(tokenizer="bpe"), dict(target_tokenizer="bpe"), dict(tokenizers_path="x")):
         named = {name: Path(value) if "path" in name else value for name, value in kinds.items()}
         DataConfig(bpe_dropout=0.1, **named)
-    with pytest.raises(UserError, match=r"data.bpe_dropout is 0.1, .* set data.tokenizer bpe"):
+    with raises(UserError, "data.bpe_dropout"):
         DataConfig(bpe_dropout=0.1)
     copying = configs.recurrent(copy="pointer_generator")
-    with pytest.raises(UserError, match=r"model.copy is pointer_generator.*data.bpe_dropout"):
+    with raises(UserError, "model.copy"):
         Experiment(data=DataConfig(tokenizer="bpe", bpe_dropout=0.1), model=copying)
 
 
 @pytest.mark.parametrize("one", [dict(shared_vocabulary=True), dict(vocabulary=("a", "b"))])
 def test_one_vocabulary_has_one_tokenizer(one):
-    with pytest.raises(UserError, match=r"data.target_tokenizer is characters, but .* words"):
+    with raises(UserError, "data.target_tokenizer"):
         DataConfig(target_tokenizer="characters", **one)
     DataConfig(target_tokenizer="words", **one)
     DataConfig(target_tokenizer="characters")
@@ -276,16 +252,16 @@ def test_inconsistent_data_and_models_are_named(task, other):
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    "given",
     [
-        (dict(size=256, heads=5), r"heads is 5: expected a number that divides .*, which is 256"),
-        (dict(size=12, heads=4, positions="rotary"), r"each of the 4 heads has 3"),
-        (dict(dropout=2.0), "dropout is 2.0: expected a number from 0 to less than 1"),
+        dict(size=256, heads=5),
+        dict(size=12, heads=4, positions="rotary"),
+        dict(dropout=2.0),
     ],
 )
-def test_heads_must_divide_the_size(given, words):
+def test_heads_must_divide_the_size(given):
     for record in (TransformerEncoderConfig, TransformerDecoderConfig):
-        with pytest.raises(UserError, match=words):
+        with raises(UserError):
             record(**given)
 
 
@@ -296,14 +272,12 @@ def test_an_inherited_size_must_be_a_multiple_of_the_heads():
 
 def test_learned_positions_must_cover_the_longest_pair():
     model = configs.transformer(positions="learned", max_positions=100)
-    with pytest.raises(
-        UserError, match=r"max_length is 200, but model.encoder.max_positions is 100"
-    ):
+    with raises(UserError, "model.encoder.max_positions"):
         Experiment(model=model)
     Experiment(model=model, data=DataConfig(max_length=100))
     Experiment(model=configs.transformer(max_positions=100))
     caption = configs.captioner("transformer", positions="learned", max_positions=50)
-    with pytest.raises(UserError, match=r"max_length is 60, but model.decoder.max_positions is 50"):
+    with raises(UserError, "model.decoder.max_positions"):
         Experiment(data=CaptionDataConfig(), model=caption)
 
 
@@ -336,12 +310,12 @@ def test_resolving_twice_changes_nothing(task):
 
 
 def test_a_backbone_needs_a_name():
-    with pytest.raises(UserError, match=r"model.encoder.name is not set: name a pretrained"):
+    with raises(UserError, "model.encoder.name"):
         CaptionModelConfig(encoder=BackboneEncoderConfig()).resolve()
 
 
 def test_two_directions_divide_an_even_size():
-    with pytest.raises(UserError, match=r"model.encoder.size is 7: expected an even number"):
+    with raises(UserError, "model.encoder.size"):
         configs.recurrent(size=7, bidirectional=True).resolve()
 
 
@@ -355,7 +329,7 @@ def test_blocks_halve_the_image():
 
 def test_items_need_an_encoder_without_order():
     items = ClassificationDataConfig(source="items")
-    with pytest.raises(UserError, match=r"model.encoder.kind is recurrent: set .* bag_of_words"):
+    with raises(UserError, "model.encoder.kind"):
         Experiment(data=items, model=ClassificationModelConfig())
 
 
@@ -392,7 +366,7 @@ def test_fields_without_effect_are_known(part, unused):
 def test_beam_times_length_is_limited():
     SearchConfig(beam=1000, max_length=1000)
     SearchConfig(max_length=1_000_000)
-    with pytest.raises(UserError, match=r"search\.beam is 1,000 and an output may have 1,001 tok"):
+    with raises(UserError, "search.beam"):
         SearchConfig(beam=1000, max_length=1001)
 
 

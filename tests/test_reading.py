@@ -16,6 +16,7 @@ import pytest
 from regard.errors import UserError
 from regard.storage import files
 from regard.storage.files import check_input, check_name, open_bytes, read_bytes, read_text
+from tests.messages import raises
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 
@@ -49,7 +50,7 @@ def test_bytes_of_a_name_that_are_not_utf8_are_a_name(tmp_path):
 @posix
 def test_a_pipe_without_a_writer_a_socket_and_devices_are_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match=r"it is a named pipe \(FIFO\): expected a file; pipe"):
+    with raises(UserError):
         open_bytes(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "s"))

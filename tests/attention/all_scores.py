@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from itertools import cycle
 
 import numpy as np
@@ -47,8 +48,13 @@ class AllScores(nn.Module):
         return outputs
 
 
+@cache
+def program_of(model: AllScores, *arguments: Tensor) -> torch.export.ExportedProgram:
+    return torch.export.export(model, arguments)
+
+
 def export(model: AllScores, arguments: Arguments) -> list[Tensor]:
-    program = torch.export.export(model, arguments)
+    program = program_of(model, *arguments)
     names = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}
     foreign = [name for name in names if "regard" in name or "mkldnn" in name]
     if foreign:
@@ -57,7 +63,8 @@ def export(model: AllScores, arguments: Arguments) -> list[Tensor]:
 
 
 def onnx(model: AllScores, arguments: Arguments) -> list[Tensor]:
-    program = torch.onnx.export(model, arguments, dynamo=True, verbose=False, optimize=False)
+    exported = program_of(model, *arguments)
+    program = torch.onnx.export(exported, dynamo=True, verbose=False, optimize=False)
     return [torch.as_tensor(np.asarray(result)) for result in program(*arguments)]
 
 

@@ -26,6 +26,7 @@ from regard.compiled.recurrent.scan import Layer, scan
 from regard.layers.recurrent.cells import CellState
 from regard.layers.recurrent.stack import RecurrentStack
 from tests.attention.parts import NORMALISERS, SCORE_KINDS
+from tests.messages import raises
 
 BATCH, TARGET, SOURCE, SIZE = 4, 3, 5, 16
 
@@ -129,7 +130,7 @@ def test_masks_of_other_shapes_are_rejected(name, mask, need_weights):
 def test_heads_name_an_invalid_mask(name, need_weights):
     heads = MultiHeadAttention(SIZE, SIZE, SIZE, SIZE, 1, ENTRANCES[name]())
     keys = randn(BATCH, SOURCE, SIZE)
-    with pytest.raises(ValueError, match=r"mask: .*\(4, 3, 5\).*got \(4, 5\); .*mask\[:, None\]"):
+    with raises(ValueError, "mask"):
         heads(
             randn(BATCH, TARGET, SIZE),
             heads.prepare(keys, keys),
@@ -377,7 +378,7 @@ def test_heads_name_inputs_of_wrong_sizes(name, shapes, message):
 
 def test_heads_name_values_of_another_type():
     heads = MultiHeadAttention(SIZE, SIZE, 7, SIZE, 2, Attention(Dot()))
-    with pytest.raises(ValueError, match=r"^values: expected torch.float32 .* got torch.bfloat16"):
+    with raises(ValueError, "values"):
         heads.prepare(randn(4, 5, SIZE), randn(4, 5, 7).bfloat16())
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard.attention import General, LocalAttention, Monotonic, Predictive
+from tests.messages import raises
 
 BATCH, TARGET, SOURCE, SIZE, WIDTH = 2, 6, 9, 4, 2
 LENGTHS = (9, 5)
@@ -93,7 +94,7 @@ def test_impossible_windows_are_rejected():
     with pytest.raises(ValueError, match="width is 0"):
         LocalAttention(General(SIZE, SIZE), Monotonic(), 0)
     attention = LocalAttention(General(SIZE, SIZE), Monotonic(), 1)
-    with pytest.raises(ValueError, match="local-m expected the target positions, got none"):
+    with raises(ValueError):
         attention(
             torch.ones(1, 1, 4),
             torch.ones(1, 2, 4),

@@ -9,6 +9,7 @@ from regard.building import build_translation
 from regard.config import AttentionConfig
 from regard.errors import UserError
 from tests import configs
+from tests.messages import check_message, raises
 
 OF_DECODERS = [dict(scope="local_m"), dict(scope="local_p"), dict(score="coverage")]
 
@@ -34,31 +35,25 @@ def test_memories_besides_the_source_have_plain_attention():
 
 
 @pytest.mark.parametrize(
-    ("attention", "words"),
+    "attention",
     [
-        (dict(score="coverage", scope="local_m"), "score is coverage, but .*scope is local_m"),
-        (dict(sampling="hard", scope="local_p"), "sampling is hard, but .*scope is local_p"),
-        (dict(sampling="hard", score="location"), "sampling is hard, but .*score is location"),
-        (dict(sampling="hard", normaliser="sparsemax"), "normaliser is sparsemax"),
-        (dict(score="dot"), "score is dot, which needs queries and keys of one size"),
+        dict(score="coverage", scope="local_m"),
+        dict(sampling="hard", scope="local_p"),
+        dict(sampling="hard", score="location"),
+        dict(sampling="hard", normaliser="sparsemax"),
+        dict(score="dot"),
     ],
     ids=str,
 )
-def test_attention_that_does_not_fit_is_refused(attention, words):
-    with pytest.raises(UserError, match=rf"^model\.decoder\.attention\..*{words}"):
+def test_attention_that_does_not_fit_is_refused(attention):
+    with raises(UserError, "model.decoder.attention"):
         built(attention, encoder_size=10)
 
 
 def test_all_fields_of_attention_and_the_options_that_unset_them_are_named():
     with pytest.raises(UserError) as caught:
         built(wiring="plain", gate=True, key_layers=(0, -1), attention=dict(doubly_stochastic=1.0))
-    assert str(caught.value) == (
-        "model.decoder.key_layers and model.decoder.gate and "
-        "model.decoder.attention.doubly_stochastic are set, but model.decoder.wiring plain has no "
-        "attention: set the wiring to bahdanau, luong or gnmt, or unset the fields: "
-        "--model.decoder.key-layers -1 --model.decoder.no-gate "
-        "--model.decoder.attention.doubly-stochastic 0.0"
-    )
+    check_message(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -86,25 +81,23 @@ def test_a_decoder_without_attention_has_no_fields_of_it(changes):
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    "values",
     [
-        (dict(key_layers=(3,)), r"key_layers is \(3,\), but the encoder has 1 layers"),
-        (dict(value_layers=()), r"value_layers is \(\), but the encoder has 1 layers"),
-        (dict(bridge="copy", encoder_size=10), r"bridge is copy.* 1 x 10 .* 1 x 11"),
-        (dict(bridge="copy", decoder_layers=2), r"bridge is copy.* 1 x 11 .* 2 x 11"),
-        (dict(wiring="bahdanau", feeding="context"), r"feeding is context, but .* bahdanau"),
+        dict(key_layers=(3,)),
+        dict(value_layers=()),
+        dict(bridge="copy", encoder_size=10),
+        dict(bridge="copy", decoder_layers=2),
+        dict(wiring="bahdanau", feeding="context"),
     ],
     ids=str,
 )
-def test_a_decoder_that_does_not_fit_its_encoder_is_refused(values, words):
-    with pytest.raises(UserError, match=rf"^model\.decoder\.{words}"):
+def test_a_decoder_that_does_not_fit_its_encoder_is_refused(values):
+    with raises(UserError, "model.decoder"):
         built(**values)
 
 
 def test_tied_embeddings_need_one_size():
-    with pytest.raises(
-        UserError, match=r"model.tied is all, but .* 5 numbers in the encoder and 7 in"
-    ):
+    with raises(UserError, "model.tied"):
         configs.recurrent(tied="all", encoder_embedding=5, decoder_embedding=7)
-    with pytest.raises(UserError, match=r"model.tied output needs .* have 11 and 5 numbers"):
+    with raises(UserError, "model.tied"):
         built(tied="output")

@@ -27,16 +27,10 @@ from regard.tasks.translation.model import TranslationModel
 from regard.training.log import DevLine, Example, TrainLine, Validation
 from regard.training.schedule import Progress
 from tests import configs, needs
+from tests.messages import check_message
 from tests.small_runs import small
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "small"
-    train(small(), folder)
-    return folder
 
 
 def regard(capsys, *arguments):
@@ -196,9 +190,7 @@ def test_bleu_of_short_references_is_only_in_the_results(capsys, run, tmp_path):
     data.write_text("a b c\ta b c\nb\tb\n")
     _, out, _ = regard(capsys, "evaluate", run, data)
     assert not any(line.startswith("BLEU  ") for line in out.splitlines())
-    assert (
-        "BLEU is only in results.json: it counts n-grams of 4 words, and references have 2.0" in out
-    )
+    assert "BLEU is only in results.json: it counts n-grams of 4 words" in out
     (entry,) = json.loads((run / "results.json").read_text())[str(data)]
     assert entry["scores"][0]["name"] == "BLEU"
     _, out, _ = regard(capsys, "evaluate", run, data, "--tokenized")
@@ -347,10 +339,7 @@ def test_lines_of_the_training_loss_name_their_update(capsys):
             seconds=1.0,
         )
         view.on_train(line, Progress(update, 200))
-    assert capsys.readouterr().out.splitlines() == [
-        "Epoch 1, update 50, Loss: 0.8702",
-        "Epoch 1, update 100, Loss: 0.8702",
-    ]
+    check_message(capsys.readouterr().out)
 
 
 def test_examples_of_the_dev_score_are_cut_off(capsys):
@@ -372,21 +361,20 @@ def test_the_encoding_of_a_file_is_recognised_or_set(capsys, run, tmp_path):
 
     text.write_bytes("Αθήνα λόγος\nμέλι και γάλα\n".encode("cp1253"))
     _, _, err = regard(capsys, "translate", run, text)
-    assert f"{text}: read as cp1253 ('Αθήνα'); for another encoding: --encoding NAME" in err
+    check_message(err)
     assert 'the vocabulary lacks "Αθήνα", "λόγος"' in err
     _, _, err = regard(capsys, "translate", run, text, "--encoding", "cp1252")
     assert ("read as" in err, 'the vocabulary lacks "ÁèÞíá"' in err) == (False, True)
 
     text.write_bytes(b"a\n\x81\n")
     _, _, err = regard(capsys, "translate", run, text, "--encoding", "cp1252")
-    assert "1 line not in CP1252 (line 2); bytes that cannot be read became" in err
+    check_message(err)
 
 
 def test_data_lists_the_examples_with_the_commands_that_train_them(capsys):
     status, out, _ = regard(capsys, "data")
     assert status == 0
-    assert "regard data letters && regard train data/letters.csv" in out
-    assert "regard data captions && regard train data/captions/captions.csv" in out
+    check_message(out)
 
 
 def test_data_writes_an_example_with_its_command(capsys, tmp_path):
@@ -400,7 +388,8 @@ def test_data_writes_an_example_with_its_command(capsys, tmp_path):
     assert scenes.count("\n") == 3
     assert ";" not in scenes
     status, _, err = regard(capsys, "data", "labels", "--size", 5000)
-    assert (status, err) == (1, "regard data: 5,000 requests: expected 1 to 4,344\n")
+    assert status == 1
+    check_message(err)
 
 
 @pytest.mark.parametrize(
@@ -465,7 +454,13 @@ def test_recipes_lists_and_shows(capsys):
     assert str(tuple()) not in out
 
 
-def test_recipes_prints_the_cost_of_training(capsys):
+EQUAL_COSTS = {"captions", "shapes-caption-rewards", "numbers"}
+"""Recipes with the slowest data, whose models have the parts of other recipes."""
+
+
+def test_recipes_prints_the_cost_of_training(capsys, monkeypatch):
+    names = [name for name in recipes.names() if name not in EQUAL_COSTS]
+    monkeypatch.setattr(recipes, "names", lambda: names)
     _, out, _ = regard(capsys, "recipes", "wmt14-transformer-base", "--cost")
     assert "63,119,496 parameters (vocabulary 37,000)" in out
     assert "9.4e+12 FLOPs for an update of 50,000 tokens, 9.4e+17 for 100,000 updates" in out
@@ -475,16 +470,13 @@ def test_recipes_prints_the_cost_of_training(capsys):
     _, out, _ = regard(capsys, "recipes", "multi30k-gnmt-rewards", "--cost")
     assert "these are for the likelihood: expected_reward takes 6.1 times as many" in out
     _, out, _ = regard(capsys, "recipes", "--cost")
-    assert len(re.findall(r"^    [\d,]+ parameters", out, re.MULTILINE)) == len(recipes.names())
+    assert len(re.findall(r"^    [\d,]+ parameters", out, re.MULTILINE)) == len(names)
     assert "parameters (vocabulary 34)\ndrinks-total\n" in out  # no matrix, no FLOPs
     assert "\nseries\n    17,057 parameters\n" in out
     assert "0.0e+00" not in out
     published = [cost for costs in PUBLISHED.values() for cost in costs]
     assert out.count(" FLOPs published for ") == len(published)
     assert "\nByteNet                  en-de       277 M     1.2e+18        none\n" in out
-    assert (
-        "\nGNMT + RL                en-fr       281 M     1.3e+18     1.4e+20         107\n" in out
-    )
     assert "assumed: only the data gives it" in out
 
 
@@ -515,12 +507,8 @@ def test_targets_of_one_word_do_not_save_the_initial_weights(capsys, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def transformer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "transformer"
-    experts = dict(number=3, active=2)
-    model = configs.transformer(size=12, heads=3, layers=2, feed_forward=13, experts=experts)
-    train(replace(small(epochs=1), model=model), folder)
-    return folder
+def transformer(trained):
+    return trained("transformer")
 
 
 def test_plot_draws_the_requested_layer_and_head(capsys, transformer):
@@ -568,36 +556,29 @@ def test_plot_shows_the_work_of_experts_over_a_file(capsys, transformer, tmp_pat
     loads = [float(row[2]) for row in rows if row[:1] == ["2"]]
     assert sum(loads) == pytest.approx(3, abs=0.02)
     status, out, _ = regard(capsys, "plot", transformer, "a b", "--kind", "encoder_experts")
-    assert (status, out.splitlines()[1]) == (
-        0,
-        "gate value of each expert of the encoder for each source token",
-    )
+    assert status == 0
+    check_message(out.splitlines()[1])
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "flags", "words"),
+    ("name", "text", "flags"),
     [
-        ("transformer", "a b\n", ("--layer", 3), "there is no layer 3: expected 1 to 2"),
-        ("transformer", "a b\n", ("--kind", "cross"), "--experts takes --kind encoder_experts"),
-        ("transformer", "a b\n", ("-o", "trace.json"), "leave the other options out"),
-        ("transformer", "\n", (), "has no text: expected a line that is not blank"),
-        (
-            "run",
-            "a b\n",
-            (),
-            "the model has no encoder experts: train with --model.encoder.experts",
-        ),
+        ("transformer", "a b\n", ("--layer", 3)),
+        ("transformer", "a b\n", ("--kind", "cross")),
+        ("transformer", "a b\n", ("-o", "trace.json")),
+        ("transformer", "\n", ()),
+        ("run", "a b\n", ()),
     ],
 )
 def test_plot_of_experts_that_does_not_apply_is_one_line(
-    capsys, request, tmp_path, name, text, flags, words
+    capsys, request, tmp_path, name, text, flags
 ):
     source = tmp_path / "source.txt"
     source.write_text(text, encoding="utf8")
     run = request.getfixturevalue(name)
     status, _, err = regard(capsys, "plot", run, source, "--experts", *flags)
     assert (status, err.count("\n")) == (1, 1)
-    assert words in err
+    check_message(err)
 
 
 def test_attention_to_extra_vectors_is_drawn(capsys, tmp_path):
@@ -611,10 +592,8 @@ def test_attention_to_extra_vectors_is_drawn(capsys, tmp_path):
     assert out.splitlines()[1] == "memory"
     assert ["1", "2", "3", "1", "2"] in [line.split() for line in out.splitlines()]
     status, _, err = regard(capsys, *arguments, "image")
-    assert (status, "has no attention of kind image: set --kind to cross or memory" in err) == (
-        1,
-        True,
-    )
+    assert status == 1
+    check_message(err)
 
 
 def test_export_writes_a_run_or_reports_one_line(capsys, run, tmp_path):
@@ -671,17 +650,14 @@ def test_lines_beyond_max_source_have_no_output(capsys, run, tmp_path):
     status, out, err = regard(capsys, "translate", run, text)
     assert (status, out.count("\n")) == (1, 3)
     assert out.split("\n")[1] == ""
-    assert err == (
-        "1 line of more than 400 tokens (line 2): no output (search.max_source); split the lines "
-        "into sentences, or raise --max-source\n"
-    )
+    check_message(err)
     assert regard(capsys, "translate", run, text, "--max-source", 3)[:2] == (status, out)
     assert "the text has more than " in regard(capsys, "plot", run, "a " * 2_000)[2]
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\n" + "a " * 6_000 + "\tb\n")
     status, out, err = regard(capsys, "score", run, pairs)
     assert (status, out.count("\n"), out.split("\n")[1].split("\t")[0]) == (1, 2, "nan")
-    assert "1 line of more than 5000 tokens (line 2): no score, because a side is too long" in err
+    check_message(err)
     assert regard(capsys, "translate", run, "/dev/zero")[0] == 1
 
 

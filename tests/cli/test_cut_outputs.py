@@ -12,6 +12,7 @@ from regard.serving.api.limits import Limits
 from regard.serving.service import Service, served_runs
 from regard.trace import Trace
 from tests.cli.test_commands import regard
+from tests.messages import check_message
 from tests.serving.services import request
 from tests.small_runs import RUNS
 
@@ -47,10 +48,10 @@ def test_the_commands_list_them(tmp_path, capsys):
     short = "--max-length", 1
     status, _, err = regard(capsys, "translate", RUNS / "bahdanau", path, *short)
     assert status == 0
-    assert "3 outputs were cut at the maximum length (lines 1, 2, 4): raise --max-length" in err
+    check_message(err)
     nbest = "--nbest", 2, "--beam", 2
     _, _, err = regard(capsys, "translate", RUNS / "bahdanau", path, *short, *nbest)
-    assert " outputs were cut at the maximum length (lines 1, 2, 4): " in err
+    check_message(err)
     images = [tmp_path / "a.png", tmp_path / "b.png"]
     for image in images:
         Image.new("RGB", (9, 9)).save(image)

@@ -16,6 +16,7 @@ from regard.serving.service import Service, served_runs
 from regard.tasks.source_form import WITH_TAB, SourceError, SourceForm
 from tests import configs
 from tests.cli.test_commands import regard
+from tests.messages import check_message, raises
 from tests.serving.services import request
 
 ENDINGS = {"N;SG": "", "N;PL": "en", "D;SG": "im"}
@@ -75,10 +76,7 @@ def test_lines_with_another_number_of_features_have_no_translation(run, tmp_path
     assert f"line 3 has 2 features, {EXPECTED}; no output\n" in err
     assert f"line 4 has 3 features, {EXPECTED}; no output\n" in err
     assert "line 6 has features, but no text before them" in err
-    assert "line 7 has words in pieces (@@), but no training source had" in err
-    assert (
-        "line 9 has values of features that are not in the vocabulary: XX; known: D, N, PL, SG\n"
-    ) in err
+    check_message(err)
 
 
 def test_a_file_without_a_fitting_line_has_blank_outputs(run, tmp_path, capsys):
@@ -94,7 +92,7 @@ def test_rows_of_tables_without_their_features_are_listed(labels, tmp_path, caps
     path.write_text("text,year,season\nhot day,1,summer\ncold day,2\ncold day,0,summer\n")
     status, _, err = regard(capsys, "classify", labels, path, "-o", output)
     assert status == 1
-    assert err.startswith("line 3 has 1 feature, expected 2: columns season, year (a line")
+    check_message(err)
     assert [bool(line.split(",")[3]) for line in output.read_text().splitlines()] == [1, 1, 0, 1]
 
 
@@ -104,9 +102,9 @@ def test_texts_to_classify_have_their_features(labels, tmp_path, capsys):
     status, out, err = regard(capsys, "classify", labels, path)
     assert status == 1
     assert [bool(line) for line in out.splitlines()] == [1, 0, 0, 1]
-    assert "line 2 has 1 feature, expected 2: columns season, year" in err
+    check_message(err)
     assert "line 3 has 0 features, expected 2" in err
-    assert "line 4 has values of features that are not in the vocabulary: winter, (blank)" in err
+    check_message(err)
 
 
 def test_python_raises_a_value_error_for_the_first_source(run, labels):
@@ -116,7 +114,7 @@ def test_python_raises_a_value_error_for_the_first_source(run, labels):
             model.translate(["ab\tD;SG", wrong])
         with pytest.raises(SourceError, match=r"^pairs\[0\]: has "):
             model.score([(wrong, "ab")])
-    with pytest.raises(ValueError, match=r"source\[0\]: has 0 features, expected 2: columns seas"):
+    with raises(ValueError, "source[0]"):
         classifier.classify("hot day")
     assert model.translate("ab\tX").unknown > 0
     assert model.translate(["", " \t "])[0].text == ""

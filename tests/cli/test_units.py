@@ -9,6 +9,7 @@ import pytest
 from regard.cli import main
 from regard.data.labels.targets import from_json
 from tests.cli.test_commands import regard
+from tests.messages import check_message
 
 OPTIONS = ("--model.size", "8", "--training.updates", "2", "--training.patience", "None")
 WORDS = ["river", "stone", "cat", "dog", "blue"]
@@ -41,7 +42,7 @@ def test_another_unit_than_that_of_the_training_stops_the_evaluation(runs, tmp_p
     status, _, error = regard(capsys, "evaluate", runs / "dollars", path)
     assert (status, error.count("\n")) == (1, 1)
     assert f"{path}: the target numbers are in " in error
-    assert "but those of the training are in $: convert them to $" in error
+    check_message(error)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_dev_numbers_have_the_unit_of_the_training(tmp_path, capsys):
     options = (*OPTIONS, "--data.dev-path", dev, "-o", tmp_path / "run")
     status, _, error = regard(capsys, "train", train, *options)
     assert status == 1
-    assert f"{dev}: the target numbers are in €, but those of the training are in $" in error
+    check_message(error)
 
 
 def test_runs_that_know_no_units_are_compared_with_none():

@@ -11,6 +11,7 @@ from regard.config import CaptionDataConfig, ClassificationDataConfig, DataConfi
 from regard.corpora import sources
 from regard.data.files.objects import table_of
 from regard.errors import UserError
+from tests.messages import raises
 
 GENERATED = [
     DataConfig(synthetic="copy"),
@@ -39,21 +40,15 @@ def test_dev_files_are_read_with_generated_data(data):
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    "data",
     [
-        (DataConfig(target_path=Path("x")), "data.target_path is x, .* set data.path too"),
-        (
-            DataConfig(path=Path("y"), dev_target_path=Path("x")),
-            "data.dev_target_path is x, .* set data.dev_path too",
-        ),
-        (
-            ClassificationDataConfig(synthetic="drinks", source_column="x"),
-            "data.source_column names a column of a table, but data.synthetic drinks",
-        ),
+        DataConfig(target_path=Path("x")),
+        DataConfig(path=Path("y"), dev_target_path=Path("x")),
+        ClassificationDataConfig(synthetic="drinks", source_column="x"),
     ],
 )
-def test_targets_without_sources_are_rejected(data, words):
-    with pytest.raises(UserError, match=words):
+def test_targets_without_sources_are_rejected(data):
+    with raises(UserError):
         sources.read_sources(data)
 
 

@@ -12,6 +12,7 @@ from regard.errors import UserError
 from regard.models.memory import first_and_last
 from regard.names import NormaliserName
 from tests import configs, needs
+from tests.messages import raises
 
 onnxruntime = needs.export("onnxruntime")
 export_recurrent = needs.export("regard.exporting.onnx_recurrent").export_recurrent
@@ -152,5 +153,5 @@ def test_other_models_are_refused():
 @pytest.mark.parametrize("part", ["encoder", "decoder"])
 def test_other_stacks_are_refused(part):
     model = build(layers=3, **{f"{part}_connections": "residual"})
-    with pytest.raises(UserError, match=r"has ResidualStack: train with .*connections none"):
+    with raises(UserError):
         export_recurrent(model)

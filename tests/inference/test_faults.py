@@ -8,6 +8,7 @@ from regard.data.text.features import FeatureTokenizer
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.inference.faults import Faults, Limits, sentences
 from regard.tasks.source_form import SourceForm
+from tests.messages import check_message
 
 TEXT = Tokenizer.train(["ab cd"], TokenizerSettings(kind="spaces"))
 
@@ -17,14 +18,12 @@ def test_problems_of_many_kinds_are_reported_together():
     assert not any(faults.fitting(form, ((n, "a" + "\tx" * n) for n in range(2, 12))))
     lines = list(sentences(faults, Limits()))
     assert (len(lines), faults.num_refused) == (6, 10)
-    assert lines[-1] == "lines 7, 8, 9, 10, 11 have other problems; no output"
+    check_message(lines[-1])
 
 
 def test_an_unknown_space_is_named():
     faults = Faults(unknown=[4], words=dict.fromkeys(["é", "▁", " "]))
-    assert list(sentences(faults, Limits())) == [
-        '1 line has mostly unknown words (line 4): the vocabulary lacks "é", space'
-    ]
+    check_message(*sentences(faults, Limits()))
 
 
 def test_faults_of_parts_are_joined_in_their_order():

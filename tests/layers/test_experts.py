@@ -10,6 +10,7 @@ from regard.layers.experts import Experts, NoisyTopKGate
 from regard.layers.feed_forward import FeedForward
 from regard.layers.routing import open_routings, routings, squared_variation
 from regard.numerics.grouped import grouped_product
+from tests.messages import raises
 from tests.oracles import experts as oracle
 
 SIZE, INNER, NUM_EXPERTS, NUM_ACTIVE = 5, 7, 11, 3
@@ -190,7 +191,7 @@ def test_with_little_noise_training_chooses_as_evaluation():
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["initial_scale", "noise_scale"])
 def test_a_scale_that_is_negative_or_not_finite_is_rejected(name, value):
-    with pytest.raises(ValueError, match=f"{name} is .*: expected a finite number of at least 0"):
+    with raises(ValueError):
         NoisyTopKGate(SIZE, 4, 2, **{name: value})
 
 

@@ -10,6 +10,7 @@ import torch
 
 from regard.errors import UserError
 from regard.layers.positions import Learned, Positions, Rotary, Sinusoidal
+from tests.messages import raises
 
 
 def waves(position, size):
@@ -46,7 +47,7 @@ def test_learned_positions_are_rows_of_a_table():
 
 
 def test_a_sequence_longer_than_the_table_is_rejected_with_a_message():
-    with pytest.raises(UserError, match=r"6 tokens is longer than the 5 learned .* max_positions"):
+    with raises(UserError):
         Learned(5, 7).add(torch.randn(2, 6, 7), range(6))
 
 

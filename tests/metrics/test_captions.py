@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.metrics.captions import CiderD, bleu, cider_d, rouge_l, score_captions, words
+from tests.messages import raises
 
 HYPOTHESES = ["A dog runs.", "two cats", "the red car is here"]
 REFERENCES = [
@@ -199,9 +200,9 @@ def test_all_caption_scores_are_returned():
 @pytest.mark.parametrize("score", [score_captions, bleu, rouge_l, cider_d])
 def test_captions_without_a_list_of_references_are_rejected(score):
     for references in (["a dog"], [[]]):
-        with pytest.raises(ValueError, match=r"^references\[0\]: expected a list of one or more"):
+        with raises(ValueError, "references[0]"):
             score(["a dog"], references)
-    with pytest.raises(ValueError, match=r"^references: expected a list for each of the 1"):
+    with raises(ValueError, "references"):
         score(["a dog"], [])
     with pytest.raises(ValueError, match=r"^hypotheses: expected at least one text"):
         score([], [])
@@ -210,7 +211,7 @@ def test_captions_without_a_list_of_references_are_rejected(score):
 @pytest.mark.parametrize("references", [[], "a dog"])
 def test_one_caption_without_a_list_of_references_is_rejected(references):
     scorer = CiderD([["a dog"], ["a cat"]])
-    with pytest.raises(ValueError, match=r"^references: expected a list of one or more texts, got"):
+    with raises(ValueError, "references"):
         scorer.score("a dog", references)
 
 

@@ -25,6 +25,7 @@ from regard.pipeline.load import load
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
 from tests import configs
+from tests.messages import raises
 from tests.small_runs import smaller
 from tests.tasks.captioning.test_training import DRAWN
 from tests.tasks.captioning.test_training import small as small_captioner
@@ -321,7 +322,7 @@ def test_a_run_folder_that_cannot_be_made_is_refused_before_the_data_are_read(
 ):
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
     monkeypatch.setattr(splits, "read", lambda *_: pytest.fail("the data were read"))
-    with pytest.raises(UserError, match=r"^cannot write to .*permission denied; name another"):
+    with raises(UserError):
         train(tiny(), tmp_path / "new" / "run")
     assert not list(tmp_path.iterdir())
 
@@ -332,7 +333,7 @@ def test_changes_of_data_or_model_are_rejected_and_of_search_accepted(copy, expe
     config.write_text(text.replace("beam: 1\n", "beam: 3\n"))
     assert load(copy).experiment.search.beam == 3
     config.write_text(text.replace("dropout: 0.1", "dropout: 0.3"))
-    with pytest.raises(UserError, match=r"config\.yaml: section data or model was changed"):
+    with raises(UserError):
         texts(copy)
     with pytest.raises(UserError, match=r"changed after training|dropout was"):
         train(tiny(epochs=1), copy, resume=True)

@@ -15,6 +15,7 @@ from regard.metrics.text import TEXT_METRICS
 from regard.pipeline.diagnosis import MAX_UNLEARNED, diagnose, diagnose_run
 from regard.runs.folder import RunFolder
 from regard.training.log import EndLine
+from tests.messages import check_message
 
 TARGETS = [str(number) for number in range(20)]
 """Dev targets, as many as a sure diagnosis needs."""
@@ -56,40 +57,23 @@ def continued(*validations, average=None):
 
 
 @pytest.mark.parametrize(
-    ("line", "records", "cause"),
+    ("line", "records"),
     [
-        (
-            end(0.0, update=4),
-            log(dev=(5.0, 5.0)),
-            r"dev chrF 0.00.: only 4 updates; raise --training.epochs",
-        ),
-        (end(9.0), log(dev=(3.0, 5.0)), r"memorises the training data; add data"),
-        (
-            end(9.0),
-            log(train=(5.0, 4.9), dev=(5.0, 5.0)),
-            r"loss does not fall; lower --training.learning-rate",
-        ),
-        (
-            end(0.5),
-            log("exact match", dev=(5.0, 3.0, 2.9)),
-            r"dev exact match 0.50.: check the columns",
-        ),
-        (end(-0.1), log("R2", dev=(5.0,)), r"dev R2 -0.10.: check"),
-        (end(4.0), log("CIDEr-D", dev=(5.0, 5.0)), r"dev CIDEr-D 4.00.: check the columns"),
-        (end(0.0), log("BLEU"), r"dev BLEU 0.00.: BLEU was 0 at every validation"),
-        (
-            end(0.0, update=9),
-            log("BLEU"),
-            r"dev BLEU 0.00.: only 9 updates; raise .* BLEU was 0 .*metric chrf or exact_match$",
-        ),
-        (end(0.02), log("BLEU"), r"perhaps .* .dev BLEU 0.02.: BLEU counts .*metric chrf"),
-        (end(0.02, update=9), log("BLEU"), r"perhaps .* .dev BLEU 0.02.: only 9 updates"),
+        (end(0.0, update=4), log(dev=(5.0, 5.0))),
+        (end(9.0), log(dev=(3.0, 5.0))),
+        (end(9.0), log(train=(5.0, 4.9), dev=(5.0, 5.0))),
+        (end(0.5), log("exact match", dev=(5.0, 3.0, 2.9))),
+        (end(-0.1), log("R2", dev=(5.0,))),
+        (end(4.0), log("CIDEr-D", dev=(5.0, 5.0))),
+        (end(0.0), log("BLEU")),
+        (end(0.0, update=9), log("BLEU")),
+        (end(0.02), log("BLEU")),
+        (end(0.02, update=9), log("BLEU")),
     ],
 )
-def test_a_low_score_has_a_likely_cause(line, records, cause):
-    import re
+def test_a_low_score_has_a_likely_cause(line, records):
 
-    assert re.search(cause, diagnose(line, records, TARGETS, TRAINING) or "")
+    check_message(diagnose(line, records, TARGETS, TRAINING) or "")
 
 
 def test_the_metrics_are_named_as_in_the_log():
@@ -108,23 +92,17 @@ def test_bleu_of_sentences_is_a_score_like_others():
     sentences = ["the cat sits on the mat"] * 20
     flat = log("BLEU", dev=(5.0, 5.0))
     training = TrainingConfig(warmup=400, updates=3)
-    assert diagnose(end(0.0, update=3), flat, sentences, training) == (
-        "nothing was learned (dev BLEU 0.00): only 3 updates, fewer than the 400 of the warm-up; "
-        "raise --training.updates"
-    )
+    check_message(diagnose(end(0.0, update=3), flat, sentences, training))
     sentence = diagnose(end(0.0), log("BLEU"), sentences, TRAINING) or ""
-    assert sentence.startswith("dev BLEU is still 0.00, but the dev loss falls (from 5.000 to 3.0")
+    check_message(sentence)
     sentence = diagnose(end(0.5), flat, sentences, TRAINING) or ""
-    assert sentence.startswith("nothing was learned (dev BLEU 0.50): check the columns")
+    check_message(sentence)
 
 
 def test_an_end_within_the_warm_up_is_the_cause():
     flat = log(dev=(5.0, 5.0))
     sentence = diagnose(end(4.45, update=212), flat, TARGETS, TrainingConfig(warmup=400)) or ""
-    assert sentence.endswith(
-        "only 212 updates, fewer than the 400 of the warm-up; raise --training.epochs, or lower "
-        "--data.batch-tokens or --data.batch-sentences"
-    )
+    check_message(sentence)
     training = TrainingConfig(warmup=400, updates=212)
     sentence = diagnose(end(4.45, update=212), flat, TARGETS, training) or ""
     assert sentence.endswith("of the warm-up; raise --training.updates")
@@ -134,10 +112,7 @@ def test_an_end_within_the_warm_up_is_the_cause():
 def test_an_end_by_patience_within_the_warm_up_names_the_patience():
     flat, training = log(dev=(5.0, 5.0)), TrainingConfig(warmup=400)
     sentence = diagnose(end(4.45, update=20, reason="patience"), flat, TARGETS, training) or ""
-    assert sentence.endswith(
-        "raise --training.patience and --training.epochs, or lower --data.batch-tokens or "
-        "--data.batch-sentences"
-    )
+    check_message(sentence)
     training = TrainingConfig(warmup=400, updates=900)
     sentence = diagnose(end(4.45, update=20, reason="patience"), flat, TARGETS, training) or ""
     assert sentence.endswith("raise --training.patience and --training.updates")
@@ -145,45 +120,32 @@ def test_an_end_by_patience_within_the_warm_up_names_the_patience():
 
 def test_a_dev_loss_that_falls_to_the_end_asks_for_a_longer_training():
     records = log("exact match", dev=(2.115, 1.429, 1.084))
-    longer = "raise --training.epochs, or lower --data.batch-tokens or --data.batch-sentences"
-    assert diagnose(end(0.0, update=300), records, TARGETS, TRAINING) == (
-        "dev exact match is still 0.00, but the dev loss falls (from 2.115 to 1.084): train "
-        f"longer; {longer}"
-    )
+    check_message(diagnose(end(0.0, update=300), records, TARGETS, TRAINING))
     training = TrainingConfig(warmup=400, updates=300)
-    assert diagnose(end(0.0, update=300), records, ["a"], training) == (
-        "dev exact match is still 0.00 on 1 example, but the dev loss falls (from 2.115 to 1.084): "
-        "train longer; raise --training.updates"
-    )
+    check_message(diagnose(end(0.0, update=300), records, ["a"], training))
     slowly = log("exact match", dev=(4.197, 3.884, 3.308, 3.033, 2.830, 2.733))
     sentence = diagnose(end(0.0), slowly, TARGETS, TRAINING) or ""
-    assert "but the dev loss falls (from 4.197 to 2.733): train longer" in sentence
+    check_message(sentence)
     flat = log("exact match", dev=(4.2, 3.8, 3.01, 3.0, 2.99, 2.98))
     assert "check the columns" in (diagnose(end(0.0), flat, TARGETS, TRAINING) or "")
     targets = ["A"] * 14 + ["B"] * 6
     sentence = diagnose(end(70.0), log("accuracy"), targets, TRAINING) or ""
-    assert sentence.startswith(
-        "dev accuracy is still 70.00, not above 70.00 for always answering 'A', but the dev loss "
-    )
+    check_message(sentence)
 
 
 def test_initial_weights_that_stay_the_best_are_reported():
     higher = continued((69.0, 0.5), (68.0, 0.4), (67.5, 0.3))
-    assert diagnose(end(69.0), higher, TARGETS, TRAINING) == (
-        "the model has the initial weights (dev exact match 69.00): the best validation after them "
-        "has 68.00; lower --training.learning-rate, or train longer"
-    )
+    check_message(diagnose(end(69.0), higher, TARGETS, TRAINING))
     diverged = continued((69.0, 0.5), (0.0, 161357039806039.969))
     sentence = diagnose(end(69.0, update=2), diverged, TARGETS, TrainingConfig(warmup=200)) or ""
-    assert sentence.startswith("the model has the initial weights (dev exact match 69.00): ")
-    assert "validation after them has 0.00; lower --training.learning-rate" in sentence
+    check_message(sentence)
     assert "warm-up" not in sentence
     tiny = continued((3.9e-09, 5.0), (1.9e-09, 6.0))
     sentence = diagnose(end(3.9e-09), tiny, TARGETS, TRAINING) or ""
-    assert "has an equal score and no lower dev loss; lower" in sentence
+    check_message(sentence)
     low = continued((0.0, 5.0), (0.0, 6.0), (0.0, 7.0))
     sentence = diagnose(end(0.0, update=2), low, TARGETS, TRAINING) or ""
-    assert "has an equal score and no lower dev loss; lower" in sentence
+    check_message(sentence)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +167,7 @@ def test_the_best_error_rate_after_initial_weights_is_the_lowest():
     for number, record in enumerate(records):
         record |= {"metric": "TER", "best": number == 0}
     sentence = diagnose(end(30.0), records, TARGETS, TRAINING) or ""
-    assert "(dev TER 30.00): the best validation after them has 35.00" in sentence
+    check_message(sentence)
 
 
 def test_the_most_frequent_label_is_no_success():
@@ -228,7 +190,7 @@ def test_unbalanced_labels_are_advised_weights():
     assert diagnose(end(80.0), flat, targets, weighted) is None
     of_f1 = log("macro F1", dev=(5.0, 5.0))
     sentence = diagnose(end(48.71), of_f1, targets, weighted) or ""
-    assert "dev macro F1 48.71, not above 48.72 for always answering 'A'" in sentence
+    check_message(sentence)
     assert advice not in sentence
     assert diagnose(end(50.0), of_f1, targets, weighted) is None
 
@@ -237,20 +199,16 @@ FLAT = log(dev=(5.0, 5.0))
 
 
 @pytest.mark.parametrize(
-    ("line", "records", "sentence"),
+    ("line", "records"),
     [
-        (end(0.0), FLAT, "(dev chrF 0.00 on 4 examples): too few dev examples to be "),
-        (end(0.0, update=30), FLAT, "(dev chrF 0.00 on 4 examples): only 30 updates; raise "),
-        (
-            end(25.0),
-            log("accuracy", dev=(5.0, 5.0)),
-            "(dev accuracy 25.00 on 4 examples, not above 25.00 for always answering 'a'): too ",
-        ),
+        (end(0.0), FLAT),
+        (end(0.0, update=30), FLAT),
+        (end(25.0), log("accuracy", dev=(5.0, 5.0))),
     ],
 )
-def test_few_dev_examples_make_it_uncertain(line, records, sentence):
+def test_few_dev_examples_make_it_uncertain(line, records):
     diagnosis = diagnose(line, records, ["a", "b", "c", "d"], TRAINING) or ""
-    assert diagnosis.startswith(f"perhaps nothing was learned {sentence}")
+    check_message(diagnosis)
 
 
 def test_the_dev_targets_are_beside_the_features(tmp_path):
@@ -260,7 +218,7 @@ def test_the_dev_targets_are_beside_the_features(tmp_path):
     recipe = recipes.load(recipes.find("labels"))
     recipe = replace(recipe, data=replace(recipe.data, feature_columns=("season",)))
     diagnosis = diagnose_run(end(50.0), RunFolder(tmp_path), recipe) or ""
-    assert "dev accuracy 50.00, not above 50.00 for always answering 'a'" in diagnosis
+    check_message(diagnosis)
 
 
 def test_good_interrupted_and_unscored_trainings_have_no_diagnosis():

@@ -18,6 +18,7 @@ from regard.runs.folder import RunFolder
 from regard.tasks.evaluation import EvaluationOptions
 from regard.tasks.translation.model import TranslationModel
 from tests import configs
+from tests.messages import check_message, raises
 from tests.small_runs import RUNS, small
 
 TEXTS = ["a b c", "", "z q r s", "b " * 9]
@@ -46,7 +47,7 @@ def test_tokenizers_of_another_run_are_used_unchanged(run, other):
 def test_a_missing_tokenizers_path_is_rejected(tmp_path):
     experiment = small(epochs=1)
     data = replace(experiment.data, tokenizers_path=tmp_path / "gone")
-    with pytest.raises(UserError, match=r"cannot read .*gone.source.tokenizer.json: no such file"):
+    with raises(UserError):
         train(replace(experiment, data=data), tmp_path / "run")
 
 
@@ -60,11 +61,7 @@ def test_subword_models_of_other_tools_are_rejected(tmp_path, path):
     data = replace(experiment.data, tokenizers_path=tmp_path / path)
     with pytest.raises(UserError) as error:
         train(replace(experiment, data=data), tmp_path / "run")
-    message = str(error.value)
-    assert f"{path} has no tokenizers of Regard: expected the folder of a run" in message
-    assert "SentencePiece models and BPE codes are not supported" in message
-    assert "--data.tokenizer unigram or bpe" in message
-    assert "--data.tokenizer spaces" in message
+    check_message(error.value)
 
 
 def test_tied_all_needs_a_shared_vocabulary(run, tmp_path):
@@ -141,7 +138,7 @@ def test_members_with_other_vocabularies_are_rejected(run, other, tmp_path):
     experiment = small(epochs=1)
     data = replace(experiment.data, synthetic_size=60, limit=5, dev_size=2, test_size=2)
     train(replace(experiment, data=data), tmp_path / "few")
-    with pytest.raises(UserError, match=r"few cannot be an ensemble: their source .*pieces\)"):
+    with raises(UserError):
         regard.load(run, tmp_path / "few")
     copy = RunFolder(shutil.copytree(other, tmp_path / "copy"))
     copy.record.unlink()
@@ -157,7 +154,7 @@ def test_members_with_other_vocabularies_are_rejected(run, other, tmp_path):
     vocabulary = page["tokenizer"]["model"]["vocab"]
     vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
     copy.target_tokenizer.write_text(json.dumps(page))
-    with pytest.raises(UserError, match=r"target vocab.*number \d+ is '[ab]' and '[ab]'\)"):
+    with raises(UserError):
         regard.load(run, copy.path)
 
 

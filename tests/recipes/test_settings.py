@@ -7,6 +7,7 @@ import pytest
 from regard import recipes
 from regard.config import ClassificationDataConfig, Experiment, TransformerEncoderConfig
 from regard.errors import UserError
+from tests.messages import raises
 
 
 def test_settings_replace_fields_by_full_name_or_by_section():
@@ -36,29 +37,20 @@ def test_a_kind_brings_its_default_values_and_a_task_its_sections():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    "settings",
     [
-        ({"training.epoch": 3}, "settings: training.epoch is not a field .* did you mean epochs"),
-        ({"epochs": 3}, "settings: epochs is not a field"),
-        (
-            {"training.epochs": "many"},
-            "settings: training.epochs is 'many': expected a whole number",
-        ),
-        ({"training.epochs": True}, "settings: training.epochs is True: expected a whole number"),
-        (
-            {"training.epochs.x": 1, "training.epochs": 1},
-            "training.epochs has a field x",
-        ),
-        (
-            {"training.epochs": 1, "training.epochs.x": 1},
-            "training.epochs has a field x",
-        ),
-        ({"data.source_language": 3}, "data.source_language: expected text, got 3"),
-        ({"data.task": "clasify"}, "data.task is 'clasify': .* did you mean classify"),
-        ({"model.encoder.kind": "gru"}, "model.encoder.kind is 'gru': expected"),
-        ({"training": 3}, "settings: training is 3: expected fields"),
+        {"training.epoch": 3},
+        {"epochs": 3},
+        {"training.epochs": "many"},
+        {"training.epochs": True},
+        {"training.epochs.x": 1, "training.epochs": 1},
+        {"training.epochs": 1, "training.epochs.x": 1},
+        {"data.source_language": 3},
+        {"data.task": "clasify"},
+        {"model.encoder.kind": "gru"},
+        {"training": 3},
     ],
 )
-def test_an_invalid_setting_is_named(settings, message):
-    with pytest.raises(UserError, match=message):
+def test_an_invalid_setting_is_named(settings):
+    with raises(UserError):
         recipes.with_settings(Experiment(), settings)

@@ -10,6 +10,7 @@ from regard import recipes
 from regard.config import Experiment
 from regard.errors import UserError
 from regard.recipes import yaml_file
+from tests.messages import check_message
 
 BOMB = "a: &a [x, x, x]\n" + "".join(
     f"{after}: &{after} [*{before}, *{before}]\n"
@@ -89,36 +90,36 @@ def test_aliases_are_refused(tmp_path, field):
 
 @pytest.mark.usefixtures("loader")
 @pytest.mark.parametrize(
-    ("content", "words"),
+    "content",
     [
-        ("data:\n\tpath: x\n", "line 2, column 1: the line begins with a tab"),
-        ("\tdata: {}\n", "line 1, column 1: the line begins with a tab"),
-        ("data: {}\n---\nname: x\n", "line 2, column 1: a recipe must not have a second document"),
-        ("data: {}\nname: x\ndata: {}\n", "line 3, column 1: a recipe must not have data twice"),
-        ("name: x\n" + "- \n" * 20, "this is not YAML"),
-        ("- " * 1000 + "x", "more than 8 deep"),
-        ("\n".join(f"{' ' * n}a:" for n in range(1000)), "more than 8 deep"),
-        ("? " * 1000 + "x", "lists or maps as keys"),
-        ("%YAML 9.0\n---\nname: x\n", "this is not YAML"),
-        (b"\xff\xfen\0a\0m\0e\0", "is not UTF-8"),
-        (b"name: \xed\xa0\x80", "is not UTF-8"),
-        ("3", "lines of the form `field: value`"),
-        ("[]", "lines of the form `field: value`"),
-        ("<<: {name: x}", "<< is not a field of a recipe"),
-        ("1: 2", "1 is not a field of a recipe"),
-        ("data: {sed: 0x_}", "data.sed is not a field"),
-        ("training: {seed: 0x_}", "training.seed is '0x_': expected a whole number"),
-        ("training: {clip: 1.0e+999}", "training.clip is inf: expected a number"),
-        ("training: {clip: .nan}", "training.clip is nan: expected a number"),
-        ("training: {epochs: [1, 2]}", "training.epochs is [1, 2]: expected a whole number"),
-        ("training: {epochs: {a: 1}}", "training.epochs has a field a: expected a whole number"),
-        ("training: {epochs: 2020-01-01}", "training.epochs is '2020-01-01': expected a whole"),
-        ("training: {epochs: 1:30}", "training.epochs is '1:30': expected a whole number"),
-        ("model: {decoder: {key_layers: [[0]]}}", "key_layers is [[0]]: expected a list"),
+        "data:\n\tpath: x\n",
+        "\tdata: {}\n",
+        "data: {}\n---\nname: x\n",
+        "data: {}\nname: x\ndata: {}\n",
+        "name: x\n" + "- \n" * 20,
+        "- " * 1000 + "x",
+        "\n".join(f"{' ' * n}a:" for n in range(1000)),
+        "? " * 1000 + "x",
+        "%YAML 9.0\n---\nname: x\n",
+        b"\xff\xfen\0a\0m\0e\0",
+        b"name: \xed\xa0\x80",
+        "3",
+        "[]",
+        "<<: {name: x}",
+        "1: 2",
+        "data: {sed: 0x_}",
+        "training: {seed: 0x_}",
+        "training: {clip: 1.0e+999}",
+        "training: {clip: .nan}",
+        "training: {epochs: [1, 2]}",
+        "training: {epochs: {a: 1}}",
+        "training: {epochs: 2020-01-01}",
+        "training: {epochs: 1:30}",
+        "model: {decoder: {key_layers: [[0]]}}",
     ],
 )
-def test_invalid_yaml_is_rejected(tmp_path, content, words):
-    assert words in refused(tmp_path, content)
+def test_invalid_yaml_is_rejected(tmp_path, content):
+    check_message(refused(tmp_path, content))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from PIL import Image
 import regard
 from regard.cli import main
 from regard.errors import UserError
+from tests.messages import check_message
 from tests.small_runs import RUNS
 
 NAMES = sorted(path.parent.name for path in RUNS.glob("*/config.yaml"))
@@ -83,21 +84,21 @@ def test_loading_a_run_leaves_its_files_unchanged(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    "line",
     [
-        ("", ": format is missing: expected 3; the run was trained by a version before 0.2: train"),
-        ("format: 2\n", ", line 1: format is 2: expected 3; the run was trained by a version bef"),
-        ("format: 4\n", ", line 1: format is 4: expected 3; install a newer version of Regard"),
+        "",
+        "format: 2\n",
+        "format: 4\n",
     ],
 )
-def test_a_run_of_another_format_is_rejected(line, message, tmp_path, capsys):
+def test_a_run_of_another_format_is_rejected(line, tmp_path, capsys):
     folder = shutil.copytree(RUNS / "plain", tmp_path / "plain")
     config = folder / "config.yaml"
     config.write_text(config.read_text(encoding="utf8").replace("format: 3\n", line), "utf8")
     before = contents(folder)
     with pytest.raises(UserError) as caught:
         regard.load(folder)
-    assert str(caught.value).startswith(f"{config}{message}")
+    check_message(str(caught.value))
     assert "\n" not in str(caught.value)
     for command in (["translate", str(folder)], ["train", "copy", "-o", str(folder), "--resume"]):
         assert main.run(command) == 1

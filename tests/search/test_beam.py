@@ -16,6 +16,7 @@ from regard.search import (
     forced,
     greedy,
 )
+from tests.messages import raises
 from tests.search import brute_force
 from tests.search.fake import (
     END,
@@ -336,5 +337,5 @@ def test_invalid_settings_are_rejected(arguments, message):
 
 def test_a_coverage_penalty_without_attention_is_refused():
     setting = BeamSettings(2, coverage_penalty=0.1)
-    with pytest.raises(ValueError, match="expected a decoder with attention to the source"):
+    with raises(ValueError):
         beam(TableDecoder([0.0] * 5), memories([3]), Limits(maximum=3, **LIMITS), setting)

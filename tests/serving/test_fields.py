@@ -13,6 +13,7 @@ from regard.serving.api.fields import read_object, typed_values
 from regard.serving.api.limits import Limits
 from regard.serving.api.verbs import VERBS
 from regard.serving.openapi import _body_schema
+from tests.messages import check_message
 
 LIMITS = Limits(texts=3, characters=11, beam=5, max_length=7)
 
@@ -29,25 +30,25 @@ def rejected(verb, values):
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
+    "body",
     [
-        (b"", "the body is not valid JSON: Expecting value"),
-        (b"{", "the body is not valid JSON"),
-        (b"\xff\xfe{\0}\0", "the body is not UTF-8 at byte 0"),
-        (b"\xef\xbb\xbf{}", "the body is not valid JSON"),
-        (b'{"a": NaN}', "the body is not valid JSON: NaN is no JSON number"),
-        (b'{"a": -Infinity}', "the body is not valid JSON: -Infinity is no JSON number"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "the body is not valid JSON: Exceeds the limit"),
-        (b"[" * 100_000, "the body is nested too deeply"),
-        (b'{"a":' * 100_000, "the body is nested too deeply"),
-        (b'{"a": 1, "a": 2}', "the body is not valid JSON: an object has two fields of one name"),
+        b"",
+        b"{",
+        b"\xff\xfe{\0}\0",
+        b"\xef\xbb\xbf{}",
+        b'{"a": NaN}',
+        b'{"a": -Infinity}',
+        b'{"a": ' + b"9" * 5000 + b"}",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"a": 1, "a": 2}',
     ],
 )
-def test_a_body_that_is_no_json_has_status_400(body, message):
+def test_a_body_that_is_no_json_has_status_400(body):
     with pytest.raises(RequestError) as caught:
         read_object(body)
     assert caught.value.status == 400
-    assert str(caught.value).startswith(message)
+    check_message(str(caught.value))
 
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b"3", b'"text"', b"true", b"1e999"])
@@ -58,80 +59,38 @@ def test_a_body_that_is_no_object_has_status_422(body):
 
 
 @pytest.mark.parametrize(
-    ("verb", "values", "message"),
+    ("verb", "values"),
     [
-        ("translate", {}, "the field texts is missing"),
-        ("translate", {"text": ["a"]}, "unknown field 'text': did you mean texts?"),
-        ("translate", {"texts": "a"}, "texts is 'a': expected a list of texts"),
-        ("translate", {"texts": None}, "texts is null: expected a list of texts"),
-        ("translate", {"texts": []}, "texts has 0 texts: expected 1 to 3 in a request"),
-        ("translate", {"texts": ["a"] * 4}, "texts has 4 texts: expected 1 to 3 in a request"),
-        ("translate", {"texts": ["a", 3]}, "texts[1] is 3: expected a text"),
-        ("translate", {"texts": ["a", ["b"]]}, "texts[1] is a list: expected a text"),
-        (
-            "translate",
-            {"texts": ["a" * 12]},
-            "texts[0] has 12 characters: expected at most 11; split the text",
-        ),
-        ("translate", {"texts": ["\ud800"]}, "texts[0] has half of a surrogate pair: correct it"),
-        (
-            "translate",
-            {"texts": ["a"], "beam": 0},
-            "beam is 0: expected a whole number from 1 to 5",
-        ),
-        (
-            "translate",
-            {"texts": ["a"], "beam": 6},
-            "beam is 6: expected a whole number from 1 to 5",
-        ),
-        (
-            "translate",
-            {"texts": ["a"], "beam": True},
-            "beam is true: expected a whole number from 1 to 5",
-        ),
-        (
-            "translate",
-            {"texts": ["a"], "beam": 1.5},
-            "beam is 1.5: expected a whole number from 1 to 5",
-        ),
-        (
-            "translate",
-            {"texts": ["a"], "beam": float("inf")},
-            "beam is inf: expected a whole number from 1 to 5",
-        ),
-        (
-            "translate",
-            {"texts": ["a"], "nbest": "2"},
-            "nbest is '2': expected a whole number from 1 to 5",
-        ),
-        (
-            "translate",
-            {"texts": ["a"], "max_length": 10**400},
-            "max_length is a number of thousands of digits",
-        ),
-        (
-            "translate",
-            {"texts": ["a"], "attention": 1},
-            "attention is 1: expected true or false",
-        ),
-        ("classify", {"texts": ["a"], "beam": 1}, "unknown field 'beam': expected texts"),
-        ("score", {"pairs": ["a"]}, "pairs[0] is 'a': expected an object with the fields source"),
-        ("score", {"pairs": [{"source": "a"}]}, "pairs[0] is an object: expected an object with"),
-        (
-            "score",
-            {"pairs": [{"source": "a", "target": None}]},
-            "pairs[0].target is null: expected a text",
-        ),
-        ("caption", {"images": ["%"]}, "images[0] is '%': expected an image in base64"),
-        ("caption", {"images": ["aé"]}, "images[0] is 'a\\xe9': expected an image in base64"),
-        ("caption", {"images": [3]}, "images[0] is 3: expected an image in base64"),
+        ("translate", {}),
+        ("translate", {"text": ["a"]}),
+        ("translate", {"texts": "a"}),
+        ("translate", {"texts": None}),
+        ("translate", {"texts": []}),
+        ("translate", {"texts": ["a"] * 4}),
+        ("translate", {"texts": ["a", 3]}),
+        ("translate", {"texts": ["a", ["b"]]}),
+        ("translate", {"texts": ["a" * 12]}),
+        ("translate", {"texts": ["\ud800"]}),
+        ("translate", {"texts": ["a"], "beam": 0}),
+        ("translate", {"texts": ["a"], "beam": 6}),
+        ("translate", {"texts": ["a"], "beam": True}),
+        ("translate", {"texts": ["a"], "beam": 1.5}),
+        ("translate", {"texts": ["a"], "beam": float("inf")}),
+        ("translate", {"texts": ["a"], "nbest": "2"}),
+        ("translate", {"texts": ["a"], "max_length": 10**400}),
+        ("translate", {"texts": ["a"], "attention": 1}),
+        ("classify", {"texts": ["a"], "beam": 1}),
+        ("score", {"pairs": ["a"]}),
+        ("score", {"pairs": [{"source": "a"}]}),
+        ("score", {"pairs": [{"source": "a", "target": None}]}),
+        ("caption", {"images": ["%"]}),
+        ("caption", {"images": ["aé"]}),
+        ("caption", {"images": [3]}),
     ],
 )
-def test_an_invalid_value_is_one_line(verb, values, message):
-    if values.get("max_length") == 10**400:
-        message = "max_length is 1000"
+def test_an_invalid_value_is_one_line(verb, values):
     line = rejected(verb, values)
-    assert line.startswith(message)
+    check_message(line)
     assert "\n" not in line
     assert len(line) < 200
 

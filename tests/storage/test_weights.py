@@ -13,6 +13,7 @@ from regard.storage.weights import (
     save_weights,
     set_weights,
 )
+from tests.messages import raises
 from tests.training.fakes import Tied, tiny_model
 
 
@@ -45,7 +46,7 @@ def test_weights_beyond_float32_are_refused(tmp_path):
     save_file({"output.bias": torch.tensor([1.0, 3e38], dtype=torch.float64)}, path)
     assert read_weights(path)["output.bias"].float().isfinite().all()
     save_file({"output.bias": torch.tensor([1.0, 4e38], dtype=torch.float64)}, path)
-    with pytest.raises(UserError, match=r"output.bias holds values that are not finite in float32"):
+    with raises(UserError):
         read_weights(path)
 
 
@@ -82,7 +83,7 @@ def test_weights_of_other_models_are_rejected(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     save_file({"a": torch.zeros(2, 3), "b": torch.zeros(())}, one)
     save_file({"a": torch.zeros(2, 4), "b": torch.zeros(())}, other)
-    with pytest.raises(UserError, match=r"other cannot be averaged .*one: a is 2x4 there, and 2x3"):
+    with raises(UserError):
         mean_weights([one, other])
     save_file({"a": torch.zeros(2, 3), "c": torch.zeros(1)}, other)
     with pytest.raises(UserError, match=r"b is missing there, and one number here"):

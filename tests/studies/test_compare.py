@@ -18,6 +18,7 @@ from regard.runs.folder import RunFolder
 from regard.studies.compare import System, _differences, _names, compare
 from regard.tasks.evaluation import Evaluation, ScoredOutput
 from regard.viewing.comparison import draw
+from tests.messages import raises
 from tests.small_runs import small
 
 
@@ -199,7 +200,7 @@ def test_the_figure_has_a_panel_for_each_metric_and_a_row_for_each_system():
 
 def test_runs_that_cannot_be_compared_are_rejected(runs, tmp_path):
     for same in ([runs[0]], [runs[0], runs[0].parent / "two" / ".." / "one"]):
-        with pytest.raises(UserError, match=r"two or more different runs to compare, got .*one$"):
+        with raises(UserError):
             compare(same)
     copy = tmp_path / "copy"
     shutil.copytree(runs[0], copy)

@@ -13,6 +13,7 @@ from regard.runs.ensemble import ENSEMBLE, all_members, folder_of, members_of, s
 from regard.runs.environment import read_sessions
 from regard.runs.folder import RunFolder
 from regard.studies.sweep import is_complete
+from tests.messages import check_message, raises
 
 TINY = ["copy", "--data.synthetic-size", "100", "--model.size", "8", "--training.updates", "2"]
 SEEDS = ["training.seed=7", "training.seed=8"]
@@ -98,27 +99,18 @@ def test_a_finished_ensemble_is_not_announced_as_a_training(folder, capsys, monk
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    "damage",
     [
-        (lambda run: (run / "config.yaml").unlink(), "it has no config.yaml"),
-        (lambda run: (run / "model.safetensors").unlink(), "cannot read"),
-        (
-            lambda run: (run / "model.safetensors").write_bytes(b"x" * 500),
-            "model.safetensors cannot be read as weights",
-        ),
-        (
-            lambda run: (run / "source.tokenizer.json").write_text("{}"),
-            "source.tokenizer.json does not belong to this run",
-        ),
-        (lambda run: (run / "log.jsonl").write_text("[]\n"), "is not the log of this run"),
-        (
-            lambda run: (run / "log.jsonl").write_text('{"kind": "end"}\n'),
-            "is not the log of this run",
-        ),
+        lambda run: (run / "config.yaml").unlink(),
+        lambda run: (run / "model.safetensors").unlink(),
+        lambda run: (run / "model.safetensors").write_bytes(b"x" * 500),
+        lambda run: (run / "source.tokenizer.json").write_text("{}"),
+        lambda run: (run / "log.jsonl").write_text("[]\n"),
+        lambda run: (run / "log.jsonl").write_text('{"kind": "end"}\n'),
     ],
     ids=["config", "weights", "truncated", "tokenizer", "log", "end"],
 )
-def test_damaged_members_are_named(damage, message, folder, tmp_path, capsys, monkeypatch):
+def test_damaged_members_are_named(damage, folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("regard.studies.sweep._run", in_this_process)
     damaged = shutil.copytree(folder, tmp_path / "damaged")
     (damaged / ENSEMBLE).unlink()
@@ -126,8 +118,8 @@ def test_damaged_members_are_named(damage, message, folder, tmp_path, capsys, mo
     words = ["ensemble", *TINY, "--training.seed=7", "-o", str(damaged), "--workers=1"]
     assert regard([*words, "--members=2"]) == 1
     err = capsys.readouterr().err
-    assert message in err
-    if "log" not in message:  # `regard train` names the log and its remedy
+    check_message(err)
+    if "log" not in err:  # `regard train` names the log and its remedy
         assert f"Or delete {damaged / SEEDS[1]} and repeat the command, which" in err
         assert err.count("\n") == 1
     assert not (damaged / ENSEMBLE).exists()
@@ -150,7 +142,7 @@ def test_a_log_with_bytes_that_are_no_text_is_not_complete(folder):
     assert not is_complete(RunFolder(damaged))
     assert (damaged / "environment.json").is_file()
     (damaged / "environment.json").write_text('[{"data": []}]')
-    with pytest.raises(UserError, match=r"environment.json is damaged \(data is no object\)"):
+    with raises(UserError):
         read_sessions(RunFolder(damaged))
 
 
@@ -166,10 +158,7 @@ def test_members_have_the_same_data(tmp_path, capsys, monkeypatch):
     pairs.write_text(before.replace("a", "c"))
     capsys.readouterr()
     assert regard([*words, "--members=3"]) == 1
-    assert (
-        "pairs.tsv was changed after both/training.seed=1 was trained: put it back, or name "
-        "another folder with -o\n"
-    ) in capsys.readouterr().err
+    check_message(capsys.readouterr().err)
     assert Path("both", ENSEMBLE).read_text() == written
     Path("both/training.seed=1/results.json").unlink()
     assert regard([*words, "--members=2"]) == 0  # nothing is left to train
@@ -193,7 +182,7 @@ def test_a_sweep_over_files_does_not_need_those_of_finished_trainings(
     Path("files/data.path=c.tsv/log.jsonl").unlink()
     capsys.readouterr()
     assert regard([*words, "data.path=b.tsv,c.tsv"]) == 1
-    assert "b.tsv was changed after files/data.path=b.tsv was trained" in capsys.readouterr().err
+    check_message(capsys.readouterr().err)
 
 
 def test_members_of_other_vocabularies_are_refused(folder, capsys, monkeypatch):
@@ -208,8 +197,7 @@ def test_members_of_other_vocabularies_are_refused(folder, capsys, monkeypatch):
     words = ["ensemble", *TINY, "--training.seed=7", "-o", str(mixed), "--workers=1"]
     assert regard([*words, "--members=2"]) == 1
     err = capsys.readouterr().err
-    assert "cannot be an ensemble" in err
-    assert "Or delete the folder of the run at fault and repeat the command" in err
+    check_message(err)
     assert (mixed / ENSEMBLE).read_text() == written
 
 
@@ -240,9 +228,9 @@ def test_an_ensemble_that_is_not_finished_is_named(tmp_path, capsys, monkeypatch
     ):
         assert regard(words) == 1
         err = capsys.readouterr().err
-        assert f"{unfinished} is an ensemble whose training is not finished: repeat the" in err
+        check_message(err)
         assert err.count("\n") == 1
-    with pytest.raises(UserError, match=r"gone is not a run: the folder does not exist\. Check"):
+    with raises(UserError):
         RunFolder(tmp_path / "gone").experiment()
 
 
@@ -314,23 +302,23 @@ def test_an_ensemble_with_a_member_that_failed_is_not_written(tmp_path, capsys, 
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "message"),
+    ("words", "status"),
     [
-        (["copy", "--members", "1"], 1, "--members is '1': expected a whole number from 2 to 100"),
-        (["copy", "--members", "many"], 1, "--members is 'many'"),
-        (["copy", "--members"], 2, "--members has no value"),
-        (["copy", "--vary", "training.seed=1,2"], 2, "--vary, --address and --gpus are for"),
-        (["copy", "--resume"], 2, "repeat the command to continue the ensemble"),
-        (["--members", "3"], 2, "name the recipe or data file first, as in `regard ensemble"),
-        (["drinks"], 1, "data.task is classify: expected translate"),
-        (["copy", "--workers"], 2, "--workers has no value: expected a whole number from 1"),
+        (["copy", "--members", "1"], 1),
+        (["copy", "--members", "many"], 1),
+        (["copy", "--members"], 2),
+        (["copy", "--vary", "training.seed=1,2"], 2),
+        (["copy", "--resume"], 2),
+        (["--members", "3"], 2),
+        (["drinks"], 1),
+        (["copy", "--workers"], 2),
     ],
 )
-def test_mistakes_are_one_line(words, status, message, tmp_path, capsys, monkeypatch):
+def test_mistakes_are_one_line(words, status, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert regard(["ensemble", *words]) == status
     err = capsys.readouterr().err
-    assert message in err
+    check_message(err)
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -365,9 +353,7 @@ def test_a_missing_member_is_named_with_its_ensemble(tmp_path):
     save_ensemble(tmp_path, ["one", "two"])
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "config.yaml").touch()
-    with pytest.raises(
-        UserError, match=r"ensemble.json names the run two, whose config.yaml is not"
-    ):
+    with raises(UserError):
         members_of(tmp_path)
     (tmp_path / "one").rename(tmp_path / "two")
     with pytest.raises(UserError, match=r"names the run one, whose config.yaml is not"):

@@ -15,6 +15,7 @@ from regard.cli.training.sweep import Options, folder_of, parse, run
 from regard.errors import UserError
 from regard.storage.files import locked
 from regard.studies.sweep import PROCESS, Job, JobResult, jobs_of, rows_of
+from tests.messages import check_message, raises
 
 TINY = ["numbers", "--data.synthetic-size", "100", "--model.size", "8", "--training.updates", "2"]
 
@@ -30,20 +31,20 @@ def test_each_combination_is_a_job(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("vary", "message"),
+    "vary",
     [
-        (["seed"], "--vary seed: expected FIELD=VALUE,VALUE"),
-        (["training.seed="], "expected FIELD=VALUE,VALUE"),
-        (["a.b=1", "a.b=2"], "names a.b twice"),
-        (["a.b_c=1", "a.b-c=2"], "names a.b_c twice"),
-        (["output=x"], "--vary output: expected a field of the recipe"),
-        ([], "name a field to vary"),
-        (["a.b=5..1"], "expected a range"),
-        (["a.b=1..100", "a.c=1..100"], "gives 10,000 trainings: expected at most 1,000"),
+        ["seed"],
+        ["training.seed="],
+        ["a.b=1", "a.b=2"],
+        ["a.b_c=1", "a.b-c=2"],
+        ["output=x"],
+        [],
+        ["a.b=5..1"],
+        ["a.b=1..100", "a.c=1..100"],
     ],
 )
-def test_unclear_variations_are_refused(vary, message, tmp_path):
-    with pytest.raises(UserError, match=message):
+def test_unclear_variations_are_refused(vary, tmp_path):
+    with raises(UserError):
         jobs_of(vary, tmp_path)
 
 
@@ -61,24 +62,21 @@ def test_other_options_are_those_of_train():
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words",
     [
-        (["--vary", "x=1"], "name the recipe or data file first"),
-        (["letters"], "missing: --vary"),
-        (["letters", "--vary"], "--vary has no value"),
-        (["letters", "--vary", "x=1", "--resume"], "--resume is not needed"),
-        (["letters", "--vary", "x=1", "--gpus", "1"], "--gpus is for Ray"),
-        (["letters", "--vary", "x=1", "--workers", "0"], "--workers is '0'"),
-        (["letters", "--vary", "x=1", "-o", ""], "-o is '': expected a path"),
-        (["letters", "--vary", "x=1", "-o", "-"], "--output is -"),
-        *(
-            (["letters", "--gpus", number], f"--gpus is '{number}': expected a whole number")
-            for number in ("many", "1.5", "-1", "inf", "nan")
-        ),
+        ["--vary", "x=1"],
+        ["letters"],
+        ["letters", "--vary"],
+        ["letters", "--vary", "x=1", "--resume"],
+        ["letters", "--vary", "x=1", "--gpus", "1"],
+        ["letters", "--vary", "x=1", "--workers", "0"],
+        ["letters", "--vary", "x=1", "-o", ""],
+        ["letters", "--vary", "x=1", "-o", "-"],
+        *(["letters", "--gpus", number] for number in ("many", "1.5", "-1", "inf", "nan")),
     ],
 )
-def test_wrong_options_are_rejected(words, message):
-    with pytest.raises(UserError, match=message):
+def test_wrong_options_are_rejected(words):
+    with raises(UserError):
         run(words)
 
 
@@ -213,7 +211,7 @@ def test_the_folder_of_a_sweep_is_no_run(tmp_path, capsys):
     (folder / "training.seed=3" / "config.yaml").touch()
     assert regard(["translate", str(folder)]) == 1
     err = capsys.readouterr().err
-    assert f"{folder} is a sweep: expected one of its runs, such as {folder}/training.seed=3" in err
+    check_message(err)
 
 
 @pytest.mark.parametrize("values", ["a/b,a_b", f"{'é' * 150}1,{'é' * 150}2"])
@@ -350,7 +348,7 @@ def test_ctrl_c_saves_all_trainings_and_the_command_continues_them(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "all trainings are saved: repeat the command to continue" in err
+    check_message(err)
     end = json.loads(log.read_text().splitlines()[-1])
     assert (end["kind"], end["reason"]) == ("end", "interrupted")
     assert (folder / "training.seed=1" / "state").is_dir()

@@ -12,6 +12,7 @@ from regard.config.checks import Size, Weight, check_fields, without_numpy
 from regard.data.files.objects import table_of
 from regard.errors import UserError
 from regard.tasks.arguments import check_pairs, check_texts, search_of
+from tests.messages import raises
 from tests.small_runs import RUNS
 
 TEXTS = ["a b", "c", "d d"]
@@ -90,12 +91,10 @@ def test_other_containers_are_refused():
         with pytest.raises(TypeError, match="expected"):
             check_texts("text", wrong)
     for wrong in ({"text": "a b"}, {"text": TEXTS}):  # its names are no texts
-        with pytest.raises(TypeError, match=r"for the values of a dictionary: list\(x.values\(\)"):
+        with raises(TypeError):
             check_texts("text", wrong)
     frame = pandas.DataFrame({"a": ["x"], "b": ["y"], "c": ["z"]})
-    with pytest.raises(
-        TypeError, match="pairs has the columns a, b, c: expected source and target"
-    ):
+    with raises(TypeError):
         check_pairs(frame)
 
 

@@ -29,6 +29,7 @@ from regard.training.objectives.teacher_forcing import TeacherForcing
 from regard.training.optimiser import Optimiser
 from regard.training.schedule import Constant, LinearDecay, Plateau
 from regard.training.settings import Period, TrainingSettings
+from tests.messages import raises
 from tests.training.fakes import TinyBatches, Watcher, dev_score, tiny_model
 
 BATCHES = TinyBatches(7)
@@ -262,7 +263,7 @@ def test_an_unknown_library_in_a_state_is_rejected(tmp_path, monkeypatch):
     settings = replace(EVERYTHING, length=Period(2))
     with pytest.raises(ValueError, match="library of products"):
         train(tiny_model(), BATCHES, settings, folder=tmp_path)
-    with pytest.raises(UserError, match="is not a training state: library of products small=blas"):
+    with raises(UserError):
         train(tiny_model(), BATCHES, settings, folder=tmp_path, resume=True)
 
 
@@ -512,9 +513,7 @@ def test_a_missing_checkpoint_to_average_is_named(tmp_path):
     train(tiny_model(), BATCHES, settings, validate=Judge(1.0, 2.0, 3.0, 0.0), folder=tmp_path)
     (tmp_path / "state" / "validation-3.safetensors").unlink()
     longer = replace(settings, length=Period(4))
-    with pytest.raises(
-        UserError, match=r"validation-3.safetensors, a checkpoint to average, is missing"
-    ):
+    with raises(UserError):
         train(tiny_model(), BATCHES, longer, folder=tmp_path, validate=Judge(), resume=True)
 
 
@@ -776,7 +775,7 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path, moment):
     )
     validate = scripted() if moment == "validate" else None
     arguments = dict(validate=validate, report=Spoiling(), folder=tmp_path)
-    with pytest.raises(UserError, match=r"not a finite number after update 3.*learning rate"):
+    with raises(UserError):
         train(model, BATCHES, settings, **arguments)
     saved = load_file(tmp_path / "state" / "training.safetensors")
     assert all(tensor.isfinite().all() for tensor in saved.values())
@@ -806,23 +805,16 @@ def test_a_second_interrupt_stops_at_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    "settings",
     [
-        (TrainingSettings(patience=2), r"training\.patience is 2, but no pairs are held out"),
-        (
-            TrainingSettings(optimiser=Optimiser(schedule=Plateau())),
-            "training.schedule is plateau, but no pairs",
-        ),
-        (TrainingSettings(average=2), r"training\.average is 2, but no pairs are held out"),
-        (
-            TrainingSettings(patience=2, average=3, optimiser=Optimiser(schedule=Plateau())),
-            "training.patience is 2 and training.average is 3 and training.schedule is plateau, "
-            "but no pairs .* set training.patience and training.average to None and choose",
-        ),
+        TrainingSettings(patience=2),
+        TrainingSettings(optimiser=Optimiser(schedule=Plateau())),
+        TrainingSettings(average=2),
+        TrainingSettings(patience=2, average=3, optimiser=Optimiser(schedule=Plateau())),
     ],
 )
-def test_options_that_need_dev_scores_are_rejected_without_them(settings, said):
-    with pytest.raises(UserError, match=said):
+def test_options_that_need_dev_scores_are_rejected_without_them(settings):
+    with raises(UserError):
         train(tiny_model(), BATCHES, settings)
 
 

@@ -14,6 +14,7 @@ from regard.storage.weights import TRAINED
 from regard.training.losses.loss import CrossEntropy
 from regard.training.objectives.objective import NextToken
 from regard.training.peak_memory import peak_of_update
+from tests.messages import check_message, raises
 from tests.small_runs import smaller
 from tests.training.fakes import tiny_model
 
@@ -78,7 +79,7 @@ def test_a_training_that_may_not_fit_is_warned_of(tmp_path, monkeypatch):
     training.train(smaller(updates=1), tmp_path / "run", begin=plans.append)
     (finding,) = [each for each in plans[0].findings if "of memory" in each.text]
     assert finding.severity == "warn"
-    assert "an update on the longest batch takes about 0.0 GiB of memory" in finding.text
+    check_message(finding.text)
     monkeypatch.undo()
     training.train(replace(smaller(updates=1), name="b"), tmp_path / "other", begin=plans.append)
     assert not any("of memory" in each.text for each in plans[1].findings)
@@ -89,7 +90,7 @@ def test_a_training_far_beyond_the_memory_of_the_machine_is_stopped(tmp_path, mo
     for name in ("free_ram", "ram_limit"):
         monkeypatch.setattr(f"regard.pipeline.plan.{name}", lambda: 1000)
     experiment = smaller(updates=1)
-    with pytest.raises(UserError, match=r"longest batch takes about .* --data.checks warn"):
+    with raises(UserError, "--data.checks"):
         training.train(experiment, tmp_path / "run")
     data = replace(experiment.data, checks="warn")
     training.train(replace(experiment, data=data), tmp_path / "run")

@@ -14,6 +14,7 @@ from regard.training.loop import train
 from regard.training.settings import Period, TrainingSettings
 from regard.training.trackers import check_packages, tracked
 from regard.training.trackers.tracker import TrackedRun
+from tests.messages import raises
 from tests.training.fakes import TinyBatches, Watcher, dev_score, tiny_model
 
 BATCHES = TinyBatches(7)
@@ -178,7 +179,7 @@ def test_a_tracker_that_fails_is_dropped_with_one_warning(tmp_path, monkeypatch,
 
 def test_a_missing_package_is_named_before_the_training(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UserError, match=r"training.track mlflow needs the package mlflow.*install"):
+    with raises(UserError, "training.track"):
         check_packages(("csv", "mlflow"))
 
 

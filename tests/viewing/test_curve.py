@@ -10,6 +10,7 @@ import pytest
 
 from regard.errors import UserError
 from regard.viewing.curve import draw, read_log, save
+from tests.messages import raises
 
 TRAIN = [
     {"kind": "train", "update": update, "loss": 9 / update, "seconds": 1.5 * update}
@@ -122,7 +123,7 @@ def test_a_log_is_read_though_its_last_line_is_cut_off(tmp_path: Path) -> None:
     save(path, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     path.write_text(f"oops\n{whole}")
-    with pytest.raises(UserError, match=r"line 1: expected a JSON object with a kind, got 'oops'"):
+    with raises(UserError, "line 1"):
         read_log(path)
 
 

@@ -8,6 +8,7 @@ from regard.viewing import feature_maps
 from regard.viewing.colours import DIVERGING, SCALE
 from regard.viewing.feature_maps import FeatureMap, FeatureMaps, draw, save
 from regard.viewing.figure import Style
+from tests.messages import check_message
 
 random = np.random.default_rng(5)
 TEXT = FeatureMaps(
@@ -72,7 +73,7 @@ def test_an_image_has_a_panel_for_each_filter_and_each_channel(monkeypatch):
     np.testing.assert_array_equal(image.images[0].get_array()[0, 0], COLOURS[:, 0, 0])
     filters, first, second = rest[:5], rest[5:10], rest[10:]
     assert len(second) == 5
-    assert "7 channels of 2 x 3 positions (1 to 5 are drawn)" in second[0].get_title("left")
+    check_message(second[0].get_title("left"))
     for number, axes in enumerate(first):
         np.testing.assert_array_equal(axes.images[0].get_array(), IMAGE.layers[0].values[number])
         assert axes.texts[0].get_text() == str(number + 1)

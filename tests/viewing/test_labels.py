@@ -10,6 +10,7 @@ import pytest
 from regard.errors import UserError
 from regard.trace import AttentionMap, TokenSequence, Trace
 from regard.viewing.labels import LONGEST, LabelledMap, labelled, short, visible
+from tests.messages import raises
 
 TRACE = Trace(
     source=TokenSequence("a b c", ("a", "b", "c"), (0, 1, 2), "ja"),
@@ -72,7 +73,7 @@ def test_memories_of_one_model_are_columns_of_one_map() -> None:
     assert result.column_labels == ("1", "2", "3", "1", "2")
     assert result.row_labels == ("x", "y")
     np.testing.assert_allclose(result.weights[0, 0], [[0.1, 0.1, 0.1, 0.2, 0.2]] * 2)
-    with pytest.raises(ValueError, match="no attention of kind 'memory'; the trace has: cross"):
+    with raises(ValueError):
         LabelledMap.of_trace(replace(TRACE, attention=own[:1]), "memory")
 
 
@@ -112,9 +113,7 @@ def test_panel_titles_name_layers_or_heads_if_there_are_several() -> None:
 
 def test_the_number_of_labels_must_match_the_positions() -> None:
     weights = np.ones((2, 3))
-    with pytest.raises(
-        ValueError, match="2 target and 3 source positions, but there are 3 row labels"
-    ):
+    with raises(ValueError):
         LabelledMap.of(weights, column_labels=["x", "y"], row_labels=["a", "b", "c"])
     with pytest.raises(ValueError, match="positions to draw"):
         LabelledMap.of(weights[:0], column_labels=["a", "b", "c"], row_labels=[])

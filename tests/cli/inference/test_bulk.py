@@ -23,6 +23,7 @@ from regard.inference.loop import run as run_task
 from regard.inference.parts import Part
 from regard.runtime.signals import TerminatedError
 from tests.cli.test_commands import regard
+from tests.messages import check_message, raises
 from tests.small_runs import RUNS
 
 
@@ -308,7 +309,7 @@ def test_a_restart_continues_after_the_finished_chunks(
 
     status, _, err = regard(capsys, *words, "--beam", 3)
     assert (status, folder.is_dir()) == (1, True)
-    assert "has chunks of a command with other settings (beam): repeat that command" in err
+    check_message(err)
     path.write_bytes(content + b"\nmore")
     status, _, err = regard(capsys, *words)
     assert (status, "other settings (input)" in err) == (1, True)
@@ -330,7 +331,7 @@ def test_the_start_and_the_finished_chunks_are_printed(
     status, _, err = regard(capsys, *words)
     first, second, third, *_ = err.splitlines()
     assert (status, first) == (1, "starting Ray on this machine: ten seconds or more")
-    assert second == "Ray has started: 2 workers, 0 of 3 chunks finished"
+    check_message(second)
     assert third == "finished chunks: 0 of 3"
 
 
@@ -395,7 +396,7 @@ def test_a_chunk_that_ends_its_workers_is_reported(tmp_path):
         for _ in range(4):
             with pytest.raises(KeyboardInterrupt):
                 folder.run(process, part)
-        with pytest.raises(UserError, match="4 workers were killed while they processed chunk 3"):
+        with raises(UserError):
             folder.run(process, part)
         folder.prepare({}, lambda: [part])  # a repeated command tries again
         with pytest.raises(KeyboardInterrupt):

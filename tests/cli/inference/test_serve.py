@@ -9,8 +9,8 @@ import pytest
 
 from regard.cli import main
 from regard.cli.inference import serve
-from regard.errors import install_command
 from tests.cli.test_commands import regard
+from tests.messages import check_message
 from tests.small_runs import RUNS
 
 
@@ -58,7 +58,7 @@ def test_options_are_bounds_of_the_service(capsys, served, monkeypatch):
 def test_an_open_address_without_a_token_has_a_warning(capsys, served):
     status, _, err = regard(capsys, "serve", RUNS / "plain", "--port", 0, "--host", "0.0.0.0")
     assert status == 0
-    assert err.startswith("--host 0.0.0.0: every machine that reaches it can send requests")
+    check_message(err)
     *_, err = regard(
         capsys, "serve", RUNS / "plain", "--port", 0, "--host", "0.0.0.0", "--token", "secret"
     )
@@ -93,11 +93,8 @@ def test_a_missing_library_is_one_line_with_its_installation():
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
-    command = install_command("starlette", "uvicorn", "prometheus-client")
     assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        f"regard serve: regard serve needs uvicorn, which is not installed: {command}"
-    ]
+    check_message(done.stderr)
 
 
 def test_a_damaged_model_ends_the_server_with_one_line(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from regard.pipeline.train import train
 from tests.cli.test_commands import regard
 from tests.data.files.test_workbooks import workbook
+from tests.messages import check_message
 from tests.small_runs import smaller
 
 
@@ -52,9 +53,7 @@ def test_a_table_is_written_with_translations(run, tmp_path, capsys):
         "4;6 4 a;d;e;",
     ]
     assert [len(file.read_text().splitlines()) for file in (links, traces)] == [4, 4]
-    assert (
-        f"{table}: 1 row has more cells than the table has columns, or wrong quotes (line 5)" in err
-    )
+    check_message(err)
     assert f"{table}: 1 row has no source" in err
     assert regard(capsys, "translate", run, table)[1].splitlines() == [*expected[:3], ""]
 
@@ -74,7 +73,7 @@ def test_lines_with_tabs_are_a_table_if_a_column_is_named(run, tmp_path, capsys)
     path.write_text("x\t1 2 a\ny\t3 1 a\n")
     status, lines, err = regard(capsys, "translate", run, path)
     assert (status, lines) == (1, "\n\n")
-    assert "lines 1, 2 have a tab, but each line is one source" in err
+    check_message(err)
     named = ("--source-column", 2, "--no-header")
     _, rows, err = regard(capsys, "translate", run, path, *named)
     assert err == ""
@@ -97,12 +96,10 @@ def test_the_delimiter_and_the_sheet_may_be_named(run, tmp_path, capsys):
     book.write_bytes(workbook([("English", "n"), ("5", "5")], [("n", "English"), ("1", "1 2 a")]))
     status, out, err = regard(capsys, "translate", run, book, "--sheet", "S2")
     assert (status, out.splitlines()) == (0, expected[:1])
-    assert err == f"{book}: sheets that are not read: S1 (--sheet NAME)\n"
+    check_message(err)
     status, _, err = regard(capsys, "translate", run, book, "--sheet", "S3")
-    assert (status, err.partition(": its")[0]) == (
-        1,
-        f"regard translate: {book} has no sheet 'S3' (--sheet)",
-    )
+    assert status == 1
+    check_message(err)
 
 
 def test_lines_that_are_no_json_objects_are_listed(run, tmp_path, capsys):
@@ -112,7 +109,7 @@ def test_lines_that_are_no_json_objects_are_listed(run, tmp_path, capsys):
     table.write_text("\n".join(rows))
     status, out, err = regard(capsys, "translate", run, table)
     assert (status, len(out.splitlines())) == (1, 30)
-    assert f"{table}: 2 rows have no JSON object (lines 4, 8), and no prediction" in err
+    check_message(err)
 
 
 def test_an_output_named_as_a_stream_is_the_standard_output(run, tmp_path, capsys, monkeypatch):

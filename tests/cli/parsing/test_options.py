@@ -20,6 +20,7 @@ from regard.config import KINDS
 from regard.config.checks import alternatives, field_types
 from regard.errors import UsageError, UserError
 from tests.cli.test_commands import regard
+from tests.messages import check_message
 
 NUMBERS = ["three", "1,5", "", "1e400", "0x10", "9" * 5000, str(2**1100), "-1", "nan", "½", "1 2"]
 CHOICES = ["", "x", "GRU!", "None ", "é", "\udcff"]
@@ -116,109 +117,80 @@ def test_named_alternatives_to_numbers_are_accepted():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    "arguments",
     [
-        ("trian", "unknown command 'trian'; did you mean train?"),
-        ("train luong", "did you mean multi30k-luong or tatoeba-luong?"),
-        ("train copy --training.epochs three", "--training.epochs is 'three': expected a whole"),
-        ("train copy --training.epochs=1,5", "--training.epochs is '1,5': expected a whole number"),
-        ("train copy --data.tokenizer chars", "did you mean characters?"),
-        ("train copy --model.decoder.attention.score addtive", "did you mean additive?"),
-        (
-            "train copy --model.decoder.key-layers 0 b",
-            "--model.decoder.key-layers is '0 b': expected a list",
-        ),
-        (
-            "train copy --model.encoder.kind dilated_convolution --model.encoder.unfolding 1.2 -1",
-            "--model.encoder.unfolding is '1.2 -1': expected 2 values: a number above 0 to 100 "
-            "and a whole number from 0 to 10,000",
-        ),
-        ("train copy --training.adam-betas 0.9", "expected 2 values, each a number"),
-        ("train copy --training.seed 18446744073709551616", "from 0 to 9,223,372,036,854,775,807"),
-        ("train copy --model.size 1099511627776", "--model.size is '1099511627776': expected"),
-        ("train copy --model.decoder.extra-vectors /dev/zero", "it is a device"),
-        ("train copy --model.decoder.extra-vectors /", "is a directory"),
-        (
-            "train trec --model.decoder.wiring luong",
-            "--model.decoder.wiring is an option of data.task translate and caption, but data.task",
-        ),
-        (
-            "train copy --model.decoder.kind transformer --model.decoder.wiring luong",
-            "option of model.decoder.kind recurrent, but model.decoder.kind is transformer",
-        ),
-        ("train copy --data.images x", "option of data.task caption, but data.task is translate"),
-        ("translate x --beam 4611686018427387904", "--beam is '4611686018427387904': expected"),
-        ("translate x --nbest 0", "--nbest is '0': expected a whole number from 1 to"),
-        ("translate x --length-penalty avg", "expected average or a number at least 0"),
-        ("caption x y --beam 1e3", "--beam is '1e3': expected a whole number"),
-        ("evaluate x --examples -1", "--examples is '-1': expected a whole number from 0"),
-        ("check x --min-count 0", "--min-count is '0': expected a whole number from 1"),
-        ("check x --tokenizer word", "did you mean words?"),
-        ("data numbers --size 99999999999999", "--size is '99999999999999': expected a whole"),
-        ("data numbers --seed -1", "--seed is '-1': expected a whole number from 0"),
-        ("plot x text --layer one", "--layer is 'one': expected a whole number"),
-        ("train", "name a recipe (`regard recipes` lists them) or a data file"),
-        ("train copy more", "unexpected arguments: more: expected at most one data file, which ex"),
-        ("train copy missing", "missing: expected at most one data file, which exists and"),
-        ("train copy --data.limit 9 x.tsv", "x.tsv: expected at most one data file"),
-        ("train copy --model.family", "--model.family has no value: expected recurrent or transf"),
-        ("train copy --model.family --resume", "--model.family has no value: expected recurrent"),
-        ("train labels --model.family classifier", "which is short for --model.encoder.kind"),
-        (
-            "train copy --model.encoder.kind transformer --model.encoder.kind=recurrent",
-            "--model.encoder.kind comes 2 times: expected one value",
-        ),
-        ("train copy -x", "unknown option '-x'; --help lists the options"),
-        ("train copy --training.epoch 5", "'--training.epoch'; did you mean --training.epochs?"),
-        ("train copy --bogus", "unknown option '--bogus'; --help lists the options"),
-        ("train copy --training.epochs", "--training.epochs has no value: expected a whole"),
-        ("train copy --data.path --resume", "--data.path has no value: expected a path"),
-        (
-            "train copy --model.encoder.bidirectional True",
-            "True (a switch takes no value: write --model.encoder.bidirectional or "
-            "--model.encoder.no-bidirectional)",
-        ),
-        (
-            "train copy --model.decoder.no-gate true",
-            "write --model.decoder.gate or --model.decoder.no-gate)",
-        ),
-        (
-            "train copy --no-model.decoder.gate",
-            "unknown option '--no-model.decoder.gate'; did you mean --model.decoder.no-gate?",
-        ),
-        (
-            "train copy --model.encoder.bidirectional=1",
-            "is a switch and takes no value, but '1' came",
-        ),
-        ("train copy --resume=false", "write --resume or --no-resume"),
-        ("train copy --resume --resume=false", "write --resume or --no-resume"),
-        ("translate", "missing: RUN (run folder); `regard translate --help`"),
-        ("translate x y z", "unexpected arguments: z;"),
-        ("translate x -o", "-o has no value: expected a path"),
-        ("score", "missing: RUN (run folder) and PAIRS (pairs: a file with source TAB target"),
-        ("translate x --ensemble", "--ensemble has no value: expected a list"),
-        ("average a", "two or more runs to average, got 1; name the folder of the new run with -o"),
-        ("average a b", "name the folder of the new run with -o FOLDER"),
-        ("train copy --training.learning-rate 1,5", "more than 0; write 1.5 with a point"),
-        ("train copy --model.size 1,024", "; write 1024 without commas"),
-        ("data number", "NAME is 'number': expected letters"),
-        ("train copy --training.adam-betas", "has no value: expected 2 values, each a number"),
-        ("translate x --verbose=yes", "is a switch and takes no value, but 'yes' came"),
-        ("translate x --no-header=False", "write --header or --no-header"),
-        ("translate x --header=true", "--header is 'true': expected True or False or None"),
-        ("train copy -- --training.epochs 3", "unexpected arguments: --training.epochs, 3: expect"),
-        ("plot x text --bogus", "unknown option '--bogus'"),
-        ("demo --output /etc", "/etc is not a demo's folder"),
-        ("demo --output /dev/null", "/dev/null is not a demo's folder"),
+        "trian",
+        "train luong",
+        "train copy --training.epochs three",
+        "train copy --training.epochs=1,5",
+        "train copy --data.tokenizer chars",
+        "train copy --model.decoder.attention.score addtive",
+        "train copy --model.decoder.key-layers 0 b",
+        "train copy --model.encoder.kind dilated_convolution --model.encoder.unfolding 1.2 -1",
+        "train copy --training.adam-betas 0.9",
+        "train copy --training.seed 18446744073709551616",
+        "train copy --model.size 1099511627776",
+        "train copy --model.decoder.extra-vectors /dev/zero",
+        "train copy --model.decoder.extra-vectors /",
+        "train trec --model.decoder.wiring luong",
+        "train copy --model.decoder.kind transformer --model.decoder.wiring luong",
+        "train copy --data.images x",
+        "translate x --beam 4611686018427387904",
+        "translate x --nbest 0",
+        "translate x --length-penalty avg",
+        "caption x y --beam 1e3",
+        "evaluate x --examples -1",
+        "check x --min-count 0",
+        "check x --tokenizer word",
+        "data numbers --size 99999999999999",
+        "data numbers --seed -1",
+        "plot x text --layer one",
+        "train",
+        "train copy more",
+        "train copy missing",
+        "train copy --data.limit 9 x.tsv",
+        "train copy --model.family",
+        "train copy --model.family --resume",
+        "train labels --model.family classifier",
+        "train copy --model.encoder.kind transformer --model.encoder.kind=recurrent",
+        "train copy -x",
+        "train copy --training.epoch 5",
+        "train copy --bogus",
+        "train copy --training.epochs",
+        "train copy --data.path --resume",
+        "train copy --model.encoder.bidirectional True",
+        "train copy --model.decoder.no-gate true",
+        "train copy --no-model.decoder.gate",
+        "train copy --model.encoder.bidirectional=1",
+        "train copy --resume=false",
+        "train copy --resume --resume=false",
+        "translate",
+        "translate x y z",
+        "translate x -o",
+        "score",
+        "translate x --ensemble",
+        "average a",
+        "average a b",
+        "train copy --training.learning-rate 1,5",
+        "train copy --model.size 1,024",
+        "data number",
+        "train copy --training.adam-betas",
+        "translate x --verbose=yes",
+        "translate x --no-header=False",
+        "translate x --header=true",
+        "train copy -- --training.epochs 3",
+        "plot x text --bogus",
+        "demo --output /etc",
+        "demo --output /dev/null",
     ],
 )
-def test_mistakes_are_one_line(capsys, arguments, words, tmp_path, monkeypatch):
+def test_mistakes_are_one_line(capsys, arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     status, out, err = regard(capsys, *arguments.split())
     assert status in (1, 2)
     assert out == "" or arguments.startswith(("train copy --model.decoder.extra-vectors", "demo"))
     assert err.count("\n") == 1
-    assert words in err
+    check_message(err)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from regard.data.download import tatoeba
 from regard.data.examples import Pair
 from regard.errors import UserError
+from tests.messages import raises
 
 TEXT = (
     "Go.\tGeh.\tCC-BY 2.0 (France) Attribution: tatoeba.org #1\r\n"
@@ -146,6 +147,6 @@ def test_a_truncated_download_leaves_no_file(archive, tmp_path, share):
     content = archive.read_bytes()
     cut.write_bytes(content[: int(share * len(content))])
     destination = tmp_path / "out" / "pairs.tsv"
-    with pytest.raises(UserError, match=r"cannot fetch .*the download is not a complete zip file"):
+    with raises(UserError):
         tatoeba.fetch(destination, address=cut.as_uri())
     assert not destination.exists()

@@ -9,6 +9,7 @@ import pytest
 
 from regard.data.recognition.inspection import inspect
 from tests.data.recognition.test_roles import roles_of
+from tests.messages import check_message
 
 NUM_ROWS = 300
 TOPICS = {
@@ -315,52 +316,31 @@ def written(tmp_path, make, names, num_rows=NUM_ROWS):
 
 
 @pytest.mark.parametrize(
-    ("make", "names", "end"),
+    ("make", "names"),
     [
-        (
-            visits,
-            "patient_id,visit date,complaint,ICD-10,urgency,referred,age",
-            "not used: patient_id, visit date, urgency, referred, age; other possible targets: "
-            "urgency, referred (labels), age (numbers)",
-        ),
-        (
-            library,
-            "Signatur,Titel,Autor,Titel,Preis,Erschienen,Systematik",
-            "columns: 2 (Titel) -> source (--data.source-column), Systematik -> target "
-            "(--data.target-column); not used: Signatur, Autor, 4 (Titel), Preis, Erschienen; "
-            "other possible targets: Autor (labels), Preis, Erschienen (numbers)",
-        ),
-        (
-            labelled_questions,
-            "id,Frage,Thema,dringend,wer",
-            "not used: id, Thema, wer; other possible targets: Thema, wer (labels)",
-        ),
+        (visits, "patient_id,visit date,complaint,ICD-10,urgency,referred,age"),
+        (library, "Signatur,Titel,Autor,Titel,Preis,Erschienen,Systematik"),
+        (labelled_questions, "id,Frage,Thema,dringend,wer"),
         (
             lambda n, draw: (word_of(draw), draw.choice("abc"), draw.choice("xyz")),
             "word,first,second",
-            "other possible targets: first (labels). Uncertain: the words of the source do not "
-            "predict the target",
         ),
         (
             lambda n, draw: (f"{NAMES[n % 5]} {word_of(draw)}", NAMES[n % 5], "abcde"[n % 5]),
             "text,name,letter",
-            "other possible targets: name (labels). Uncertain: the words of the source predict "
-            "several columns",
         ),
         (
             lambda n, draw: (date_of(n), draw.randint(0, 10**6), draw.choice("abc")),
             "day,reading,kind",
-            "; not used: day. Uncertain: no column has many different texts",
         ),
         (
             lambda n, draw: (word_of(draw), text_of(draw, "J45"), f"DE{n * 7919}"),
             "name,remark,account",
-            "; not used: 3. Uncertain: no two columns look like translations",
         ),
     ],
 )
-def test_the_second_line_names_other_columns_and_doubts(tmp_path, make, names, end):
-    assert inspect(written(tmp_path, make, names)).lines()[1].endswith(end)
+def test_the_second_line_names_other_columns_and_doubts(tmp_path, make, names):
+    check_message(inspect(written(tmp_path, make, names)).lines()[1])
 
 
 def test_the_first_line_names_the_targets_that_a_recipe_predicts(tmp_path):

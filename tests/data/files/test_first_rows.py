@@ -7,6 +7,7 @@ import pytest
 from regard.data.recognition.inspection import inspect
 from regard.errors import UserError
 from tests.data.files.test_headers import read
+from tests.messages import raises
 
 PAIRS = (
     "house Haus|tree Baum|dog Hund|cat Katze|river Fluss|stone Stein|bread Brot|water Wasser|"
@@ -130,7 +131,7 @@ def test_most_rows_with_more_cells_than_the_header_stop(tmp_path):
     path = tmp_path / "a.csv"
     rows = [f"a text {n}{', too' if n % 5 else ''},{'AB'[n % 2]}" for n in range(50)]
     path.write_text("\n".join(["text,label", *rows]) + "\n")
-    with pytest.raises(UserError, match=r"first row has 2 cells, and 40 of 50 rows below have mor"):
+    with raises(UserError):
         inspect(path)
     rows = [f"a text {n}{'' if n % 5 else ', too'},{'AB'[n % 2]}" for n in range(50)]
     path.write_text("\n".join(["text,label", *rows]) + "\n")

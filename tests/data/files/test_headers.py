@@ -17,6 +17,7 @@ from regard.data.recognition.formats import recognise
 from regard.data.recognition.inspection import inspect
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
+from tests.messages import check_message, raises
 
 ROWS = [(f"word{n}x", f"form{n}y") for n in range(30)]
 
@@ -110,7 +111,7 @@ def test_rows_above_the_table_are_left_out(tmp_path, name, titles):
     inspection, corpus = inspect(path, PAIRS), read(path, PAIRS)
     assert inspection.header == tuple(TABLE[0])
     title = titles[0].rstrip(",")
-    assert inspection.lines()[2].startswith(f"{name}: rows above the table that are not read: line")
+    check_message(inspection.lines()[2])
     assert inspection.lines()[2].endswith(f"({title})")
     assert [(pair.source, pair.target) for pair in corpus.pairs] == ROWS
     assert len(corpus.problems) == len(titles)
@@ -270,7 +271,7 @@ def test_a_first_row_without_the_last_column_is_rejected(tmp_path):
     path = tmp_path / "a.csv"
     rows = [f"{a} {b},{b},{'AB'[n % 2]}" for n, (a, b) in enumerate(ROWS)]
     path.write_text("\n".join(["foo,bar", *rows, rows[0]]) + "\n")
-    with pytest.raises(UserError, match=r"first row has 2 cells, and rows below have 3 or more"):
+    with raises(UserError):
         inspect(path).fields()
 
 

@@ -15,6 +15,7 @@ from regard.data.images.annotations import read_captions
 from regard.data.labels.readers import read_labelled
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
+from tests.messages import check_message, raises
 
 PAIRS = "one\teins\ntwo\tzwei\nthree\tdrei\n"
 GREEK = "λόγος\tlogos\nνερό\tnero\n"
@@ -104,7 +105,7 @@ def test_a_line_without_end_is_refused_while_it_is_read(monkeypatch):
             return len(buffer)
 
     endless = Endless()
-    with pytest.raises(UserError, match="endless, line 1 has more than 1,000 bytes: expected"):
+    with raises(UserError, "line 1"):
         list(decoded(io.BufferedReader(endless), "endless"))
     assert endless.num_bytes <= 1 << 18
     content = io.BytesIO(b"short\n" + b"y" * 1000 + b"\n")
@@ -133,9 +134,7 @@ def test_marks_inside_a_file_are_removed_and_counted_by_every_reader(tmp_path):
     table = write("table.csv", f"{mark}text,label\n{mark}good,1\nbad,0\n")
     labelled = read_labelled(table)
     assert [pair.source for pair in labelled.pairs] == ["good", "bad"]
-    assert labelled.summary() == (
-        f"removed a byte-order mark inside {table} (line 2): joined files have them",
-    )
+    check_message(*labelled.summary())
     assert read_labelled(write("trec.label", f"A one\n{mark}B two\n")).pairs[1].target == "B"
 
     captions = write("captions.csv", f"{mark}file,caption\n{mark}a.png,a dog\nb.png,a cat\n")

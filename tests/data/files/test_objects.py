@@ -13,6 +13,7 @@ from regard.data.examples import Pair
 from regard.data.files.objects import NAME, corpus_of, table_of
 from regard.data.files.tables import TableSettings
 from regard.errors import UserError
+from tests.messages import check_message, raises
 
 COLUMNS = {
     "id": [1, 2, 3],
@@ -60,9 +61,7 @@ def test_columns_without_names_have_numbers():
     assert table_of(frame) == table_of(array) == table_of(rows)
     assert (table_of(rows).header, table_of(rows).rows) == (None, (("x", "1"), ("y", "2")))
     assert read(table_of(frame), ("2",), ("1",)).pairs[0] == Pair("1", "x", 1)
-    with pytest.raises(
-        UserError, match=r"columns 1, 2, 3: name the source column with data\.source"
-    ):
+    with raises(UserError, "data.source"):
         read(table_of(pandas.DataFrame([("x", "y", "z")])))
 
 
@@ -150,10 +149,7 @@ def test_rows_that_are_no_examples_are_left_out_as_in_files(make):
     }
     corpus = read(table_of(make(columns)), has_numbers=True)
     assert [pair.source for pair in corpus.pairs] == [*texts, "b"]
-    assert corpus.summary() == (
-        f"left out 2 lines of {NAME}: 1 with the header again (line 41), 1 with a summary of the "
-        "table (line 43)",
-    )
+    check_message(*corpus.summary())
 
 
 def test_a_row_of_missing_values_ends_no_data_frame():
@@ -162,10 +158,7 @@ def test_a_row_of_missing_values_ends_no_data_frame():
     frame = pandas.DataFrame(rows, columns=["text", "label"])
     corpus = read(table_of(frame), has_numbers=True)
     assert len(corpus.pairs) == 38
-    assert corpus.summary() == (
-        f"left out 2 lines of {NAME}: 1 with a blank side (line 21), 1 with another text in place "
-        "of a number (line 22)",
-    )
+    check_message(*corpus.summary())
 
 
 def test_bytes_are_texts():
@@ -180,7 +173,4 @@ def test_numbers_of_all_types_are_finite_or_left_out():
     table = table_of([("a", value) for value in values])
     corpus = read(table, has_numbers=True)
     assert [pair.target for pair in corpus.pairs] == ["0.5", "0.25", "7"]
-    assert corpus.summary() == (
-        f"left out 4 lines of {NAME}: 3 with another text in place of a number (lines 2, 4, 6), 1 "
-        "with a mark for a missing number (line 5)",
-    )
+    check_message(*corpus.summary())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from regard.data.generated import generate
 from regard.data.generated.numbers import LARGEST, english, german, numbers
 from regard.errors import UserError
+from tests.messages import raises
 
 BY_HAND = """
 0        zero                                   null
@@ -162,7 +163,7 @@ def test_drawn_numbers_are_distinct_and_depend_on_the_seed_only() -> None:
 
 
 def test_impossible_numbers_are_rejected() -> None:
-    with pytest.raises(UserError, match="12 different numbers up to 10: expected 1 to 11"):
+    with raises(UserError):
         numbers(12, 10)
     with pytest.raises(UserError, match="the largest number is 1000000"):
         numbers(1, 1_000_000)

@@ -23,6 +23,7 @@ from regard.data.generated.scenes import (
     split_scenes,
 )
 from regard.errors import UserError
+from tests.messages import raises
 
 SCENE = Scene.of("large red circle top left; small blue square centre")
 
@@ -37,7 +38,7 @@ def test_parsing_the_text_of_a_scene_preserves_it():
     assert Scene.of(str(again)) == again
     assert not np.array_equal(pixels(again), pixels(SCENE))
     for text in (f"{SCENE} #", f"{SCENE} #two", f"{SCENE} #²", f"{SCENE} #{'9' * 5000}"):
-        with pytest.raises(UserError, match="is not an image number: expected, for example,"):
+        with raises(UserError):
             Scene.of(text)
     for text in ("", "red circle", "large red circle nowhere", "huge red circle top"):
         with pytest.raises(UserError, match="is not a shape"):
@@ -119,7 +120,7 @@ def test_half_of_the_scenes_of_one_shape_are_for_training():
     assert by_number(split.train) == {1: 100, 2: 100, 3: 100}
     with pytest.raises(UserError, match="cannot hold out 10 and 90 of 100 scenes"):
         split_scenes(100, (10, 90))
-    with pytest.raises(UserError, match="at most 1,983,042, half of all distinct scenes"):
+    with raises(UserError):
         split_scenes(5_000_000, (1_000_000, 1_000_000))
 
 

@@ -16,6 +16,7 @@ from regard.data.images.images import (
     read_image,
     read_proportional,
 )
+from tests.messages import raises
 
 
 def saved(path, picture, **how):
@@ -131,5 +132,5 @@ def test_a_received_jpeg_of_many_scans_is_rejected():
     content = file.getvalue()
     assert decode_image(content, "a", 16).shape == (3, 16, 16)
     last = content[content.rindex(b"\xff\xda") : -2]
-    with pytest.raises(ImageError, match=r"a JPEG of 1,\d+ scans, expected at most 100; save it"):
+    with raises(ImageError):
         decode_image(content[:-2] + last * 1000 + content[-2:], "a", 16)

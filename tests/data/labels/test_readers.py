@@ -9,6 +9,7 @@ import pytest
 from regard.data.files.tables import TableSettings
 from regard.data.labels.readers import read_labelled, split_files
 from regard.errors import UserError
+from tests.messages import check_message, raises
 
 
 def columns(source=None, target=None):
@@ -136,10 +137,7 @@ def test_folders_may_have_other_files(tmp_path):
     assert [(pair.source, pair.target) for pair in corpus.pairs] == [
         (word, label) for label in ("neg", "pos") for word in words
     ]
-    assert corpus.remarks == (
-        f"left out 3 files of {tmp_path}: {tmp_path}/neg/scan.pdf is a PDF document: save its "
-        "text as UTF-8; and 2 more",
-    )
+    check_message(*corpus.remarks)
 
 
 def test_folders_of_documents_are_one_line(tmp_path):
@@ -147,7 +145,7 @@ def test_folders_of_documents_are_one_line(tmp_path):
     written(tmp_path / "pos" / "a.txt", "good")
     for name in ("b.pdf", "c.pdf"):
         written(tmp_path / "pos" / name, "%PDF-1.4\n")
-    with pytest.raises(UserError, match=r"2 of 3 files of .* are not text: .*b.pdf is a PDF"):
+    with raises(UserError):
         read_labelled(tmp_path)
 
 
@@ -157,7 +155,7 @@ def test_files_of_a_folder_are_splits_by_name(tmp_path):
     result = {part: path.name for part, path in split_files(tmp_path).items()}
     assert result == {"train": "TREC.train.all", "dev": "TREC.val", "test": "TREC.test.all"}
     written(tmp_path / "my_train.csv", "a,b\n")
-    with pytest.raises(UserError, match=r"two files for train: TREC.train.all and my_train.csv"):
+    with raises(UserError):
         split_files(tmp_path)
 
 
@@ -180,9 +178,7 @@ def test_unreadable_files_are_one_line(tmp_path):
         read(written(tmp_path / "empty.csv", ""))
     with pytest.raises(UserError, match="has no columns: expected"):
         read(written(tmp_path / "b", "1 2\n"), columns(target=("mood",)))
-    with pytest.raises(
-        UserError, match=r"left out 1 line of .*c.csv: 1 with wrong quotes .*line 2"
-    ):
+    with raises(UserError, "line 2"):
         read(written(tmp_path / "c.csv", 'text,label\n"never ends,yes\n'))
     (tmp_path / "nothing").mkdir()
     with pytest.raises(UserError, match="has no folder with files"):
@@ -198,7 +194,7 @@ def test_a_first_row_with_a_label_of_no_other_row_is_a_header(tmp_path: Path) ->
     named = read_labelled(path, columns(("Frage",), ("Klasse",)))
     assert {pair.target for pair in named.pairs} == {"PERSON", "ORT"}
     assert len(read_labelled(path, known={"Klasse"}).pairs) == 4
-    with pytest.raises(UserError, match=r"3 with another text in place of a number .*--data.targ"):
+    with raises(UserError, "--data.target-column"):
         read_labelled(path, known=None)
     path.write_text(f"ein Satz,ORT\n{rows}")
     assert len(read_labelled(path).pairs) == 4

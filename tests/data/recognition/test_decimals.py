@@ -11,6 +11,7 @@ from regard.data.recognition.decimals import (
     may_be_number,
     undecided_mark,
 )
+from tests.messages import check_message
 
 # fmt: off
 COLUMNS = [
@@ -84,10 +85,7 @@ def test_the_option_decides_what_the_cells_leave_open(cells, mark, usual, number
 
 def test_an_undecided_mark_is_reported_with_the_option():
     cells = ["-66.161", "12.325"]
-    assert undecided_mark(NumberForm.of(cells), cells, "e.tsv, column n") == (
-        "e.tsv, column n: three digits follow each mark of the numbers, so '-66.161' may be "
-        "-66161: read as -66.161; for -66161: --data.decimal-mark comma"
-    )
+    check_message(undecided_mark(NumberForm.of(cells), cells, "e.tsv, column n"))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from regard.data.labels.readers import read_labelled
 from regard.data.recognition.encodings import UTF8, named, recognise
 from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
+from tests.messages import raises
 
 GERMAN = "Können Sie das hören?\tCan you hear it?\nSchöne Grüße\tKind regards\nein Baum\ta tree\n"
 GREEK = "θάλασσα;sea\nήλιος;sun\nκαλημέρα;good morning\n"
@@ -186,7 +187,7 @@ def test_few_lines_beyond_ascii_decide_if_none_is_utf8():
 
 def test_bytes_without_words_are_rejected():
     content = b"\xff\xa4\xa4\xa4\xa4\n" * 20
-    with pytest.raises(UserError, match=r"words.tsv: the encoding was not recognised: name it"):
+    with raises(UserError):
         recognise(content, Path("words.tsv"))
 
 

@@ -15,6 +15,7 @@ from regard.data.recognition.kinds import ColumnKinds
 from regard.data.recognition.roles import assign_roles
 from regard.data.recognition.table import Table
 from regard.errors import UserError
+from tests.messages import check_message, raises
 
 GREEK = ["θάλασσα", "ήλιος", "νερό", "λόγος", "φως", "γη", "ουρανός", "δρόμος", "σπίτι", "χέρι"]
 LATIN = ["thalassa", "ilios", "nero", "logos", "fos", "gi", "ouranos", "dromos", "spiti", "cheri"]
@@ -156,7 +157,7 @@ def test_lines_with_the_label_first(tmp_path):
     assert inspect(path).fields() == {}
     random.Random(1).shuffle(rows)
     path.write_text("\n".join(text for text, _ in QUESTIONS))
-    with pytest.raises(UserError, match=r"no pairs in .*: it is one column of texts, and Regard"):
+    with raises(UserError):
         inspect(path)
 
 
@@ -164,7 +165,7 @@ def test_lines_whose_last_word_is_the_label_need_a_delimiter(tmp_path):
     path = tmp_path / "locales.txt"
     lines = [f"locale{number} {['UTF-8', 'GBK'][number % 2]}\n" for number in range(60)]
     path.write_text("".join(lines))
-    with pytest.raises(UserError, match=r"no tab, .* or set --data.delimiter \(such as space\)"):
+    with raises(UserError, "--data.delimiter"):
         inspect(path)
     inspection = inspect(path, TableSettings(delimiter="space"))
     assert (inspection.roles.recipe, inspection.roles.target) == ("labels", 1)
@@ -173,18 +174,11 @@ def test_lines_whose_last_word_is_the_label_need_a_delimiter(tmp_path):
 def test_two_lines_say_what_was_recognised(tmp_path):
     rows = [(n, *row) for n, row in enumerate(QUESTIONS)]
     path = written(tmp_path, rows, ("id", "question", "topic"), "q.csv", ";")
-    assert inspect(path).lines() == (
-        "q.csv: CSV with semicolons, UTF-8, header; labels (3 in 50 rows), recipe labels. "
-        "Otherwise: --data.task translate",
-        "columns: question -> source (--data.source-column), topic -> target "
-        "(--data.target-column); not used: id",
-    )
+    check_message(*inspect(path).lines())
     path = tmp_path / "win.tsv"
     text = "".join(f"{greek}\t{latin}\n" for greek, latin in zip(GREEK, LATIN, strict=True))
     path.write_bytes(text.encode("cp1253"))
-    assert inspect(path).lines()[2] == (
-        "win.tsv: read as cp1253 ('θάλασσα'); for another encoding: --data.encoding NAME"
-    )
+    check_message(*inspect(path).lines())
 
 
 def test_settings_and_task_decide(tmp_path):

@@ -17,6 +17,7 @@ from regard.data.text import parallel
 from regard.errors import UserError
 from regard.storage.files import open_bytes, read_bytes
 from tests.data.files.test_workbooks import workbook
+from tests.messages import raises
 
 HEAD = ("id", "text", "label", "file", "caption", "word", "form")
 ROWS = [
@@ -58,22 +59,19 @@ def test_files_and_data_in_memory_have_the_same_header_and_columns(tmp_path, tas
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    "settings",
     [
-        (TableSettings(source_columns=("z",)), "no column 'z' .*source.column.*first row is a, b"),
-        (TableSettings(target_columns=("3",)), "columns a, b, c, d, e, f, g: name the source"),
-        (TableSettings(source_columns=("a",), target_columns=("1",)), "are both column a"),
-        (
-            TableSettings(source_columns=("a",), target_columns=("b",), feature_columns=("b",)),
-            "column b is read as target and as features",
-        ),
-        (TableSettings(feature_columns=("z",)), r"no column 'z' .*feature.column"),
+        TableSettings(source_columns=("z",)),
+        TableSettings(target_columns=("3",)),
+        TableSettings(source_columns=("a",), target_columns=("1",)),
+        TableSettings(source_columns=("a",), target_columns=("b",), feature_columns=("b",)),
+        TableSettings(feature_columns=("z",)),
     ],
 )
 @pytest.mark.parametrize("task", ["classify", "caption"])
-def test_the_error_lists_the_columns_and_the_option(tmp_path, settings, message, task):
+def test_the_error_lists_the_columns_and_the_option(tmp_path, settings, task):
     for table in tables(tmp_path, OTHER, ROWS, OTHER):
-        with pytest.raises(UserError, match=message):
+        with raises(UserError):
             columns_of(table, settings, task)
 
 

@@ -24,6 +24,7 @@ from regard.data.batch import END, PAD, START, UNKNOWN
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError
 from regard.names import TokenizerKind
+from tests.messages import raises
 
 KINDS: tuple[TokenizerKind, ...] = get_args(TokenizerKind)
 SPECIAL = ("<pad>", "<sos>", "<eos>", "<unk>")
@@ -316,11 +317,9 @@ def test_an_unknown_piece_is_named_where_there_is_no_unk(
 
 
 def test_a_given_vocabulary_has_distinct_words() -> None:
-    with pytest.raises(UserError, match="leave 'a' out of the vocabulary: it occurs twice"):
+    with raises(UserError):
         train("spaces", (), vocabulary=("a", "b", "a"))
-    with pytest.raises(
-        UserError, match="leave '<eos>' out of the vocabulary: it is added automatically"
-    ):
+    with raises(UserError):
         train("spaces", (), vocabulary=("a", "<eos>"))
 
 
@@ -342,7 +341,7 @@ def test_invalid_settings_are_rejected(options: dict[str, object], message: str)
 def test_subwords_need_room_for_every_character(kind: TokenizerKind) -> None:
     """abcde and ▁, four special tokens, and one to be learned."""
     assert set("abcde▁") <= set(train(kind, ("ab cde",), size=11).vocabulary)
-    with pytest.raises(UserError, match="a vocabulary of 10 cannot hold the 6 characters"):
+    with raises(UserError):
         train(kind, ("ab cde",), size=10)
 
 

@@ -16,7 +16,8 @@ from regard.tasks.classification.embeddings import VectorCoverage, set_embedding
 from regard.tasks.classification.inputs import InputsAndTargets
 from regard.tasks.translation.model import TranslationModel
 from tests import configs
-from tests.small_runs import small
+from tests.messages import raises
+from tests.small_runs import translation
 
 
 def test_vectors_of_small_models_are_fixed(toy, tmp_path):
@@ -36,7 +37,7 @@ def test_a_run_whose_vectors_were_moved_is_resumed(toy, tmp_path):
     train(elsewhere, tmp_path / "toy", resume=True)
     other.write_text(moved.read_text().replace("1", "2"))
     changed = replace(longer, model=replace(toy.model, vectors=other))
-    with pytest.raises(UserError, match=r"model\.vectors was .*moved\.vec and is .*other\.vec now"):
+    with raises(UserError, "model.vectors"):
         train(changed, tmp_path / "toy", resume=True)
 
 
@@ -67,20 +68,16 @@ def test_models_attend_to_extra_vectors(tmp_path):
     table = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.save(tmp_path / "own.npy", table)
     np.savetxt(tmp_path / "own.txt", table)
-    for name in ("own.npy", "own.txt"):
-        experiment = small(epochs=1)
-        path = tmp_path / name
-        experiment = replace(
-            experiment, model=configs.changed(experiment.model, extra_vectors=path)
-        )
-        train(experiment, tmp_path / f"run {name}")
-        path.unlink()  # a run has all that it needs
-        model = regard.load(tmp_path / f"run {name}")
-        assert model.experiment.model.decoder.extra_vectors_shape == (3, 4)
-        assert torch.equal(model.model.build_memory.vectors, torch.from_numpy(table))
-        kinds = [each.kind for each in model.translate("a b").maps]
-        assert kinds == ["cross", "memory"]
-        assert model.translate("a b").maps[1].weights.shape[3] == 3
+    np.testing.assert_array_equal(read_external(tmp_path / "own.txt"), table)
+    path, experiment = tmp_path / "own.npy", translation()
+    model = configs.changed(experiment.model, extra_vectors=path)
+    train(replace(experiment, model=model), tmp_path / "run")
+    path.unlink()  # a run has all that it needs
+    model = regard.load(tmp_path / "run")
+    assert model.experiment.model.decoder.extra_vectors_shape == (3, 4)
+    assert torch.equal(model.model.build_memory.vectors, torch.from_numpy(table))
+    cross, memory = model.translate("a b").maps
+    assert (cross.kind, memory.kind, memory.weights.shape[3]) == ("cross", "memory", 3)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +108,7 @@ def test_words_in_the_file_start_from_its_vectors(tmp_path):
     number = reading.reader.tokenizer.vocabulary.index("▁dog")
     assert torch.equal(after["▁dog"], before[number])
     path.write_text("the 1 2 3\n")
-    with pytest.raises(UserError, match=r"'the' has 3 numbers, but embeddings have 2: set model"):
+    with raises(UserError):
         set_embeddings(model, reading.reader, path)
     path.write_text("nothing 1 2\n")
     with pytest.raises(UserError, match="has none of the words"):
@@ -137,7 +134,7 @@ def test_words_in_a_file_of_vectors_may_have_spaces(toy, tmp_path, above):
     with pytest.raises(UserError, match=rf"glove.txt, line {number}: expected a word and its num"):
         set_embeddings(model, reading.reader, path)
     path.write_text("word\n")
-    with pytest.raises(UserError, match=r"glove.txt, line 1: expected a word and its numbers"):
+    with raises(UserError, "line 1"):
         set_embeddings(model, reading.reader, path)
 
     usual = toy.model.vectors.read_text(encoding="utf8")

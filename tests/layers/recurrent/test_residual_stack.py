@@ -10,6 +10,7 @@ from regard import kernels
 from regard.compiled.freeze import freeze
 from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack
+from tests.messages import raises
 from tests.oracles import recurrent as oracle
 
 KINDS = ("elman", "gru", "lstm")
@@ -168,7 +169,7 @@ def test_impossible_arguments_are_rejected():
     stack, inputs, hidden = build("gru"), torch.zeros(3, 7, 3), torch.zeros(3, 5, 11)
     with pytest.raises(ValueError, match="two directions has no steps: use `encode`"):
         build("gru", bidirectional=True)(inputs, hidden)
-    with pytest.raises(ValueError, match="cell: expected for an lstm alone, got none for lstm"):
+    with raises(ValueError, "cell"):
         build("lstm")(inputs, hidden)
     with pytest.raises(ValueError, match="pad at the end"):
         stack.encode(inputs, ~MASK)

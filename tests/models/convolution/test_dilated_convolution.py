@@ -14,6 +14,7 @@ from regard.layers.windows import causal, centred
 from regard.models.convolution.dilated_convolution import DilatedBlock
 from regard.search import Limits, greedy
 from tests import configs
+from tests.messages import raises
 from tests.oracles import convolution as oracle
 
 KINDS = ("dilated_convolution", "dilated_convolution")
@@ -134,16 +135,16 @@ def test_later_targets_have_no_influence():
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    "values",
     [
-        (dict(size=7), "size is 7: expected an even number"),
-        (dict(encoder_width=4), "width is 4: expected an odd number"),
-        (dict(dilations=()), "dilations is empty"),
-        (dict(copy="pointer_generator"), "this dilated_convolution decoder has no attention"),
+        dict(size=7),
+        dict(encoder_width=4),
+        dict(dilations=()),
+        dict(copy="pointer_generator"),
     ],
 )
-def test_settings_that_do_not_fit(values, message):
-    with pytest.raises(UserError, match=message):
+def test_settings_that_do_not_fit(values):
+    with raises(UserError):
         build(**values)
 
 

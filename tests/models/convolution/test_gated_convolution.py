@@ -13,6 +13,7 @@ from regard.layers.windows import causal, centred
 from regard.models.convolution.gated_convolution import GatedConvolution
 from regard.models.memory import OutputPlusEmbeddings
 from tests import configs
+from tests.messages import raises
 from tests.oracles import convolution as oracle
 
 KINDS = ("gated_convolution", "gated_convolution")
@@ -157,16 +158,16 @@ def test_channels_widths_and_output_may_differ():
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    "values",
     [
-        (dict(layers=3), "encoder.channels has 2 numbers: expected one number, or one for each of"),
-        (dict(encoder_widths=(4,)), "encoder.widths has 4: expected odd numbers"),
-        (dict(output_size=3, tied="output"), "output_size is 3 and model.decoder.size 5"),
-        (dict(encoder_size=11), "attention.score is dot, which needs queries and keys of one size"),
+        dict(layers=3),
+        dict(encoder_widths=(4,)),
+        dict(output_size=3, tied="output"),
+        dict(encoder_size=11),
     ],
 )
-def test_settings_that_do_not_fit(values, message):
-    with pytest.raises(UserError, match=message):
+def test_settings_that_do_not_fit(values):
+    with raises(UserError):
         build(**values)
 
 

@@ -12,6 +12,7 @@ from regard.exporting import onnx_recurrent
 from regard.models.recurrent.unrolling import unroll
 from tests import configs
 from tests.contracts.choices import EXPERTS, randomise_gates
+from tests.messages import raises
 
 DEEP = dict(size=14, embedding=5, connections="residual", experts=EXPERTS)
 ONE_CALL = [
@@ -99,16 +100,16 @@ def test_classifiers_have_the_terms_of_their_encoder():
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    "values",
     [
-        (dict(connections="none"), "connections is none: expected residual"),
-        (dict(connections="fast_forward"), "connections is fast_forward: expected residual"),
-        (dict(layers=1), "layers is 1: expected 2 layers or more"),
+        dict(connections="none"),
+        dict(connections="fast_forward"),
+        dict(layers=1),
     ],
     ids=str,
 )
-def test_experts_need_two_layers_and_residual_connections(values, message):
-    with pytest.raises(UserError, match=rf"^model.encoder.experts.number is 5, but .*{message}"):
+def test_experts_need_two_layers_and_residual_connections(values):
+    with raises(UserError, "model.encoder.experts.number"):
         build(**values)
 
 
@@ -119,7 +120,7 @@ def test_experts_have_four_times_the_size_by_default():
 
 
 def test_onnx_names_the_experts():
-    with pytest.raises(UserError, match=r"layers have experts .* which --to onnx cannot express"):
+    with raises(UserError):
         onnx_recurrent.export_recurrent(build(wiring="luong"))
 
 

@@ -8,6 +8,7 @@ import torch
 
 from regard.errors import UserError
 from regard.models.vision.backbone import Backbone
+from tests.messages import raises
 
 PICTURES = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
 transformers = pytest.importorskip("transformers")
@@ -75,7 +76,5 @@ def test_saving_and_loading_preserves_a_backbone(tmp_path):
 def test_unsupported_networks_are_one_line(tmp_path):
     with pytest.raises(UserError, match=r"cannot load the backbone .*nothing"):
         Backbone.load(tmp_path / "nothing")
-    with pytest.raises(
-        UserError, match=r"does not support images of 20 pixels.*training images, 32"
-    ):
+    with raises(UserError):
         Backbone(vit()).shape(20)

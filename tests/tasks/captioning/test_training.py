@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +34,7 @@ from regard.tasks.captioning.images import ImageSources
 from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.evaluation import EvaluationOptions
 from tests import configs
+from tests.messages import check_message, raises
 
 
 def small(data, **model):
@@ -65,7 +65,7 @@ def test_every_captioner_trains_captions_and_attends(tmp_path, model):
     captioner = regard.load(tmp_path / "run")
     assert isinstance(captioner, CaptionModel)
     assert len(captioner.caption(SCENE, num_best=2).alternatives) == 1
-    assert re.fullmatch(r"CaptionModel\('.*', \w+ -> \w+, [\d,]+ parameters, .*\)", repr(captioner))
+    check_message(repr(captioner))
     output = captioner.caption(SCENE)
     (block,) = [each for each in output.maps if each.kind == "image"]
     assert block.weights.shape[2:] == (len(output.trace.target.pieces), 16)
@@ -170,7 +170,7 @@ def test_training_without_a_readable_image_is_rejected(folder):
     data = CaptionDataConfig(path=folder / "captions.csv", train_list=listed)
     dev = folder / "dev.txt"
     dev.write_text("1.png\n2.png\n")
-    with pytest.raises(UserError, match=r"cannot read the image of any of the 2 training captions"):
+    with raises(UserError):
         train(small(replace(data, dev_list=dev, test_size=0)), folder / "run")
 
 
@@ -217,11 +217,11 @@ def test_an_image_set_has_every_image_once(tmp_path):
 
 
 def test_inconsistent_options_are_one_line(tmp_path):
-    with pytest.raises(UserError, match=r"image_size is 33, but the 3 blocks .* multiple of 8"):
+    with raises(UserError):
         replace(small(DRAWN), data=replace(DRAWN, image_size=33))
     experiment = small(DRAWN)
     wrong = replace(experiment, training=replace(experiment.training, metric="accuracy"))
-    with pytest.raises(UserError, match=r"training\.metric is accuracy, which scores no captions"):
+    with raises(UserError, "training.metric"):
         train(wrong, tmp_path / "run")
 
 
@@ -264,7 +264,7 @@ def test_a_pretrained_backbone_encodes_the_images(folder, network, learns):
     train(more, folder / "run", resume=True)
     weights = folder / "run" / "backbone" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
-    with pytest.raises(UserError, match=r"backbone/model\.safetensors does not belong to this run"):
+    with raises(UserError, "model.safetensors"):
         regard.load(folder / "run")
 
 

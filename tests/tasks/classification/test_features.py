@@ -17,6 +17,7 @@ from regard.tasks.classification.inputs import TextInputs
 from regard.tasks.classification.model import ClassificationModel
 from regard.tasks.evaluation import EvaluationOptions
 from tests import configs
+from tests.messages import raises
 
 LABELS = {
     ("hot", "summer"): "july",
@@ -97,11 +98,11 @@ def test_data_in_memory_has_features(experiment, rows, tmp_path):
 
 
 def test_what_features_of_labels_reject(experiment):
-    with pytest.raises(UserError, match=r"sources are numbers \(data\.source series\): leave"):
+    with raises(UserError, "data.source"):
         ClassificationDataConfig(source="series", feature_columns=("2",))
     with pytest.raises(UserError, match=r"sources are generated: leave"):
         ClassificationDataConfig(synthetic="drinks", feature_columns=("2",))
-    with pytest.raises(UserError, match=r"features \(data\.feature_columns\) are no words"):
+    with raises(UserError, "data.feature_columns"):
         Experiment(
             data=experiment.data,
             model=configs.changed(experiment.model, vectors=Path("vectors.txt")),

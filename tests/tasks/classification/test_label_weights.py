@@ -18,6 +18,7 @@ from regard.pipeline.train import train
 from regard.runs.folder import RunFolder
 from regard.tasks.classification.label_weights import label_weights_of
 from tests import configs
+from tests.messages import check_message, raises
 
 LABELS = Labels(("a:b", "café", "x"))
 NUMBERS = np.array([0] * 1 + [1] * 3 + [2] * 8)
@@ -39,23 +40,23 @@ def test_labels_without_a_weight_have_1():
 
 
 @pytest.mark.parametrize(
-    ("entries", "message"),
+    "entries",
     [
-        (("y:2",), "has the label 'y', which is not in the training data: expected one of a:b, "),
-        (("x:-1",), "the weight '-1' for the label 'x': expected a number above 0"),
-        (("x:0",), "the weight '0' for the label 'x': expected a number above 0"),
-        (("x:nan",), "the weight 'nan' for the label 'x': expected a number above 0"),
-        (("x:inf",), "the weight 'inf' for the label 'x': expected a number above 0"),
-        (("x:two",), "the weight 'two' for the label 'x': expected a number above 0"),
-        (("balanced", "x:2"), "has 'balanced': expected balanced, or LABEL:WEIGHT"),
-        (("x:2", "x:3"), "has two weights of the label 'x'"),
+        ("y:2",),
+        ("x:-1",),
+        ("x:0",),
+        ("x:nan",),
+        ("x:inf",),
+        ("x:two",),
+        ("balanced", "x:2"),
+        ("x:2", "x:3"),
     ],
 )
-def test_wrong_weights_are_one_line(entries, message):
+def test_wrong_weights_are_one_line(entries):
     with pytest.raises(UserError) as error:
         weights(*entries)
     assert str(error.value).startswith(FIELD)
-    assert message in str(error.value)
+    check_message(str(error.value))
     assert "\n" not in str(error.value)
 
 
@@ -69,7 +70,7 @@ def test_weights_are_a_list_or_a_map_in_recipes_and_in_python(tmp_path):
         path.write_text(recipes.dump(loaded))
         assert recipes.load(path).training.label_weights == ("spam:4", "a.b:0.5")
     path.write_text("data: {task: classify}\ntraining:\n  label_weights: {spam: -4}\n")
-    with pytest.raises(UserError, match=r"own\.yaml, line 3: .*'-4' for the label 'spam'"):
+    with raises(UserError, "line 3"):
         recipes.load(path)
     for value in ({"spam": 4, "a.b": 0.5}, ["spam:4", "a.b:0.5"]):
         changed = recipes.with_settings(recipe, {FIELD: value})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +17,7 @@ from regard.pipeline.train import train
 from regard.tasks.classification.inputs import SourceError
 from regard.tasks.classification.model import ClassificationModel
 from tests import configs
+from tests.messages import check_message, raises
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +73,7 @@ def test_labels_are_learned(questions, tmp_path, model):
     train(small(questions, **model), tmp_path / "run")
     classifier = regard.load(tmp_path / "run")
     assert isinstance(classifier, ClassificationModel)
-    assert re.fullmatch(
-        r"Class.*\(.*, [\d,]+ parameters, vocabulary \d+, 3 labels, .*\)", repr(classifier)
-    )
+    check_message(repr(classifier))
     answers = classifier.classify(["so where os it1 ?", "", "well many llew"])
     assert [each.text for each in answers] == ["place", "", "number"]
     best, *others = answers[0].probabilities
@@ -143,7 +141,7 @@ def test_a_resumed_run_is_bit_equal(questions, tmp_path):
 
 
 def test_inconsistent_options_are_one_line(questions, tmp_path):
-    with pytest.raises(UserError, match=r"model.head.output none .* 16 numbers, but the pre"):
+    with raises(UserError, "model.head.output"):
         train(small(questions, output="none"), tmp_path / "run")
     for changes, said in (
         (dict(metric="bleu"), "training.metric is bleu, which scores no labels"),
@@ -153,7 +151,7 @@ def test_inconsistent_options_are_one_line(questions, tmp_path):
         experiment = replace(experiment, training=replace(experiment.training, **changes))
         with pytest.raises(UserError, match=said):
             train(experiment, tmp_path / "run")
-    with pytest.raises(UserError, match=r"is a TranslationModelConfig, but data.task is classify"):
+    with raises(UserError, "data.task"):
         Experiment(data=ClassificationDataConfig())
     assert not (tmp_path / "run").exists()
 
@@ -237,7 +235,7 @@ def test_unreadable_lines_are_named_and_the_others_predicted(series, tmp_path):
     assert status == 1
     assert [bool(line) for line in output.read_text().splitlines()] == [1, 0, 0, 1, 0]
     first, second = err.splitlines()
-    assert first.startswith(f"{lines}, line 3: 'no series': 'no': expected finite numbers")
+    check_message(first)
     assert second.startswith(f"{lines}, line 5: ")
     with pytest.raises(SourceError) as error:
         regard.load(series / "run").classify(rows)

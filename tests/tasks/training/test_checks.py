@@ -26,6 +26,7 @@ from regard.tasks.training.checks import (
 )
 from regard.tasks.training.initialisation import Initialisation
 from tests import configs
+from tests.messages import check_message, raises
 
 NAMES = [f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst"]
 WORDS = [Pair(name, name[::-1], number) for number, name in enumerate(NAMES, start=1)]
@@ -43,13 +44,8 @@ def findings(kind, train, dev, *tokenizers_path):
 def test_unknown_held_out_words_stop_a_training():
     first, second = findings("words", WORDS[:70], WORDS[70:])
     assert (first.severity, second.severity) == ("stop", "stop")
-    assert first.text == (
-        "100 % of the held-out source words are unknown, so nothing can be learned: use "
-        "--data.tokenizer characters (for single words)"
-    )
-    with pytest.raises(
-        UserError, match=r"nothing can be learned.*; to train anyway: --data.checks"
-    ):
+    check_message(first.text)
+    with raises(UserError, "--data.checks"):
         check_findings(DataConfig(), (first,))
     check_findings(DataConfig(checks="warn"), (first,))
     check_findings(DataConfig(), (Finding("warn", "little"),))
@@ -64,53 +60,46 @@ def test_known_letters_and_few_dev_pairs_are_no_findings():
 def test_letters_that_never_occur_again_stop_a_training():
     pairs = [Pair(chr(0xAC00 + number), f"s{number}", number) for number in range(100)]
     (finding,) = findings("characters", pairs[:60], pairs[60:])
-    assert finding == Finding(
-        "stop",
-        "100 % of the held-out source letters are unknown, so nothing can be learned: use pairs in "
-        "which letters occur again",
-    )
+    check_message(finding)
 
 
 def test_some_unknown_words_are_a_warning():
     dev = WORDS[40:90]
     (source, target) = findings("words", WORDS[:60], dev)
     assert source.severity == target.severity == "warn"
-    assert source.text.startswith("60 % of the held-out source words are unknown, so outputs")
+    check_message(source.text)
 
 
 def test_the_vocabulary_of_another_run_is_the_cause_of_unknown_words():
     _, target = findings("words", WORDS[:60], WORDS[40:90], Path("first"))
-    assert target.text == (
-        "60 % of the held-out target words are unknown to the vocabulary of first, so outputs will "
-        "be poor: consider a new vocabulary (without --data.tokenizers-path)"
-    )
+    check_message(target.text)
 
 
 def test_equal_targets_stop_a_training():
     pairs = [Pair(f"a text {n}", "pos", n) for n in range(60)]
     (finding,) = findings("characters", pairs, ())
     assert finding.severity == "stop"
-    assert finding.text.startswith("all 60 training targets are 'pos', so nothing can be learned")
+    check_message(finding.text)
 
 
 def test_numbers_in_order_are_no_sources():
     pairs = [Pair(str(number), f"word {number % 7}", number) for number in range(60)]
     (finding,) = findings("characters", pairs, ())
-    assert finding.text.startswith("the sources are the numbers 0, 1, 2, …: name the column")
+    check_message(finding.text)
 
 
 @pytest.mark.parametrize(
-    ("labels", "words"),
+    "labels",
     [
-        (["A"] * 30, "all 30 training examples have the label 'A'"),
-        ([str(number) for number in range(40)], "40 labels for 40 training examples"),
-        (["A"] * 30 + ["B"] * 3, "1 label has fewer than 20 training examples: B (3)"),
+        ["A"] * 30,
+        [str(number) for number in range(40)],
+        ["A"] * 30 + ["B"] * 3,
     ],
 )
-def test_labels(labels, words):
+def test_labels(labels):
     (finding,) = label_findings([Pair("text", label, 1) for label in labels])
     assert finding.severity == "warn"
-    assert finding.text.startswith(words)
+    check_message(finding.text)
 
 
 def test_enough_labels_and_images_are_no_findings():
@@ -121,12 +110,7 @@ def test_labels_that_hardly_differ_are_reported():
     labels = ["Not sure"] * 20 + ["not\u200b sure"] * 21 + ["no"] * 30 + ["Notsure"] * 22
     (finding,) = label_findings([Pair("text", label, 1) for label in labels])
     assert finding.severity == "warn"
-    assert finding.text == (
-        "labels that differ only in case, white space, invisible characters, or forms of "
-        "letters, quotes, hyphens or numbers are different labels: 'Not sure' (20), "
-        "'Notsure' (22), 'not\\u200b sure' (21); write them "
-        "alike if they mean the same"
-    )
+    check_message(finding.text)
     (finding,) = label_findings([Pair("text", label, 1) for label in ["4", "4.0", "5"] * 30])
     assert ": '4' (30), '4.0' (30); write them alike" in finding.text
     assert caption_findings(380, is_pretrained=True) == ()
@@ -136,17 +120,11 @@ def test_labels_that_hardly_differ_are_reported():
 
 def test_short_trainings_are_a_warning_with_longer_ones():
     (finding,) = length_findings(4, 20, 5)
-    assert finding == Finding(
-        "warn",
-        "20 epochs of 4 updates are a short training: --training.epochs 150 --training.patience 25 "
-        "learns more",
-    )
+    check_message(finding)
     (finding,) = length_findings(1, 10, None)
-    assert finding.text.endswith(
-        "of 1 update are a short training: --training.epochs 600 learns more"
-    )
+    check_message(finding.text)
     (finding,) = length_findings(25, 1, None)
-    assert finding.text.startswith("1 epoch of 25 updates is a short training: --training.epochs")
+    check_message(finding.text)
     assert length_findings(10, 20, 5) == ()
 
 
@@ -179,16 +157,11 @@ def test_rewards_for_a_model_with_few_weights_of_its_initial_run_are_reported(tm
     config = TrainingConfig(objective="minimum_risk", initial_run=tmp_path)
     few = Initialisation(tmp_path, ("a",), ("b",), ("c", "d", "e"), ())
     (finding,) = reward_findings(config, TranslationModelConfig(size=32).resolve(), few)
-    assert finding == Finding(
-        "warn",
-        "training.objective is minimum_risk, and samples of a newly initialised model have hardly "
-        f"any reward: 2 of 5 weights are those of {tmp_path}; repeat the model options of that "
-        "run: --model.size 24 --model.tied output",
-    )
+    check_message(finding)
     (finding,) = reward_findings(config, theirs, few)
     assert finding.text.endswith(f" of {tmp_path}; --init-from a run of this model")
     (finding,) = reward_findings(config, configs.transformer(size=8, heads=2).resolve(), few)
-    assert "--model.size 24 --model.tied output --model.encoder.kind recurrent" in finding.text
+    check_message(finding.text)
     assert re.search(r" and \d+ more$", finding.text)
 
 
@@ -197,7 +170,7 @@ def test_gleu_of_targets_of_one_word_is_reported():
     config = TrainingConfig(objective="expected_reward")
     (finding,) = gleu_findings(config, words)
     assert finding.severity == "warn"
-    assert finding.text.startswith("most targets are one word, and the reward gleu counts words: ")
+    check_message(finding.text)
     assert "--training.samples" in finding.text
     assert gleu_findings(replace(config, reward="gleu"), words) == (finding,)
     assert gleu_findings(config, [*words, words[-1]]) == ()

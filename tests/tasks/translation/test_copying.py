@@ -17,6 +17,7 @@ from regard.tasks.translation.loaded import TranslationRun
 from regard.tasks.translation.model import TranslationModel
 from regard.viewing.labels import LabelledMap
 from tests import configs
+from tests.messages import check_message, raises
 
 FRAMES = (("call {} now", "ruf {} an"), ("{} sleeps", "{} schläft"))
 UNSEEN = ["call Brno now", "Graz sleeps", "call Linz now", "Bern sleeps"]
@@ -94,7 +95,7 @@ def test_steps_and_figures_show_which_words_were_copied(translator, folder, plai
     assert all(0 <= step.copied <= 1 for step in lazy_trace.full.steps)
     drawn = LabelledMap.of_trace(lazy_trace.figure)
     assert drawn.row_labels == ("ruf", "Brno←", "an", "<eos>")
-    assert drawn.note == "* unknown to the model; ← copied from the source"
+    check_message(drawn.note)
     both = TranslationModel.load(folder, folder).translate(UNSEEN[0]).trace
     for step, alone in zip(both.steps, lazy_trace.full.steps, strict=True):
         assert step.copied == pytest.approx(alone.copied, abs=1e-6)
@@ -133,9 +134,9 @@ def test_an_ensemble_copies(folder, translator):
 def test_what_a_model_that_copies_rejects(experiment, folder, translator, tmp_path):
     with pytest.raises(UserError, match=r"model\.copy pointer_generator\): leave it out"):
         translator.translate("Brno", search=SearchConfig(unknown_replacement=True))
-    with pytest.raises(UserError, match=r"--to onnx cannot: train with --model\.copy none"):
+    with raises(UserError, "--model.copy"):
         export(folder, "onnx", tmp_path / "export")
-    with pytest.raises(UserError, match=r"this recurrent decoder has no attention: choose"):
+    with raises(UserError):
         configs.changed(experiment.model, wiring="plain")
 
 

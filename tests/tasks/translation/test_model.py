@@ -20,6 +20,7 @@ from regard.tasks.translation.limits import LengthLimit
 from regard.tasks.translation.model import SCORED_AT_A_TIME, TranslationModel
 from regard.trace import Trace
 from tests import configs
+from tests.messages import raises
 from tests.small_runs import small
 
 
@@ -68,14 +69,14 @@ def test_a_beam_is_short_for_the_runs_search_with_this_beam(translator):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    "arguments",
     [
-        ({"beam": 2, "search": SearchConfig(beam=3)}, "beam is 2 and search has a beam of 3"),
-        ({"beam": 0}, "search.beam is 0: expected a whole number from 1 to 1,000"),
+        {"beam": 2, "search": SearchConfig(beam=3)},
+        {"beam": 0},
     ],
 )
-def test_an_impossible_beam_is_rejected(translator, arguments, message):
-    with pytest.raises(UserError, match=message):
+def test_an_impossible_beam_is_rejected(translator, arguments):
+    with raises(UserError):
         translator.translate("a b", **arguments)
 
 
@@ -110,10 +111,10 @@ def test_forced_scores_equal_those_of_the_search(translator):
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 @pytest.mark.parametrize(("width", "num_best"), [(1, 1), (3, 2)])
-@pytest.mark.parametrize("family", ["run", "transformer"])
-def test_returning_attention_changes_no_text(family, width, num_best, precision, request):
+@pytest.mark.parametrize("family", ["translation", "transformer"])
+def test_returning_attention_changes_no_text(family, width, num_best, precision, trained):
     """And the weights of a search in bfloat16 are as exact as others."""
-    translator = TranslationModel.load(request.getfixturevalue(family))
+    translator = TranslationModel.load(trained(family))
     search = SearchConfig(beam=width, max_length=9, precision=precision)
     plain = translator.translate(TEXTS, search=search, num_best=num_best, attention=False)
     traced = translator.translate(TEXTS, search=search, num_best=num_best)
@@ -278,25 +279,16 @@ def test_options_that_need_attention_are_rejected_without_it(run, tmp_path):
     usual = translator.experiment.search
     with pytest.raises(UserError, match="no attention that could cover the source"):
         translator.translate("a b c", search=replace(usual, beam=3, coverage_penalty=0.2))
-    with pytest.raises(UserError, match=r"search.unknown_replacement copies .* no attention"):
+    with raises(UserError, "search.unknown_replacement"):
         translator.translate("a b c", search=replace(usual, unknown_replacement=True))
 
 
-@pytest.fixture(scope="module")
-def transformer(tmp_path_factory):
-    """A run with several layers and heads."""
-    folder = tmp_path_factory.mktemp("runs") / "transformer"
-    model = configs.transformer(size=12, layers=2, heads=3, feed_forward=16)
-    train(replace(small(epochs=1), model=model), folder)
-    return folder
-
-
-@pytest.fixture(params=["run", "transformer"])
-def lacking(request):
+@pytest.fixture(params=["translation", "transformer"])
+def lacking(request, trained):
     """A model that takes <unk> for the likeliest word, wherever it is not sure."""
-    translator = TranslationModel.load(request.getfixturevalue(request.param))
+    translator = TranslationModel.load(trained(request.param))
     with torch.no_grad():
-        translator.model.decoder.projection.bias[UNKNOWN] += 3
+        translator.model.decoder.projection.bias[UNKNOWN] += 4
     return translator
 
 
@@ -313,7 +305,7 @@ def test_unknown_words_may_be_forbidden(lacking, beam, num_best):
     for each in forbidden:
         for hypothesis in (each, *each.alternatives):
             assert "<unk>" not in hypothesis.trace.target.pieces
-    with pytest.raises(UserError, match=r"search.unknown is forbid, but .*unknown_replacement"):
+    with raises(UserError, "search.unknown"):
         replace(usual, unknown="forbid", unknown_replacement=True)
 
 
@@ -345,7 +337,7 @@ def test_an_unknown_word_is_replaced_by_the_attended_word(lacking, beam, num_bes
 
 def test_a_lexicon_without_unknown_replacement_is_rejected(run, tmp_path):
     translator = TranslationModel.load(run)
-    with pytest.raises(UserError, match=r"search.lexicon is .* set search.unknown_replacement too"):
+    with raises(UserError, "search.lexicon"):
         translator.translate("a", search=SearchConfig(lexicon=tmp_path / "lexicon.tsv"))
 
 

@@ -13,6 +13,7 @@ from regard.tasks.translation.unknown_words import (
     read_lexicon,
 )
 from regard.trace import AttentionMap, TokenSequence, Trace
+from tests.messages import raises
 
 UNKNOWN, END = 3, 2
 
@@ -108,10 +109,7 @@ def test_a_changed_lexicon_is_read_again(tmp_path):
     path.write_text("cat\tKater\n")
     assert read_lexicon(path) == {"cat": "Kater"}
     path.write_text("cat\tKatze\nmat Matte\n")
-    with pytest.raises(
-        UserError,
-        match=r"lexicon.tsv, line 2: expected source word TAB target word, got 'mat Matte'",
-    ):
+    with raises(UserError, "line 2"):
         read_lexicon(path)
     with pytest.raises(UserError, match=r"cannot read the lexicon .*gone"):
         UnknownReplacement.of(SearchConfig(lexicon=tmp_path / "gone"), Tokenizers(GERMAN, GERMAN))

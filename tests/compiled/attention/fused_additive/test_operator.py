@@ -110,16 +110,15 @@ def loss(queries, keys, vector, values, mask):
     scores = additive_scores(queries, keys, vector)
     return context.square().sum() + weights.square().sum() + scores.sin().sum()
 
-for dynamic in (False, True):
-    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True, dynamic=dynamic)
-    for target in (3, 5):
-        shapes = (2, target, 7), (2, 11, 7), (7,), (2, 11, 13)
-        tensors = [torch.randn(shape, requires_grad=True) for shape in shapes]
-        mask = torch.rand(2, 1, 11) < 0.7
-        gradients = [
-            torch.autograd.grad(function(*tensors, mask), tensors) for function in (loss, compiled)
-        ]
-        torch.testing.assert_close(*gradients)
+compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+for target in (3, 5):  # the second length is compiled for every length
+    shapes = (2, target, 7), (2, 11, 7), (7,), (2, 11, 13)
+    tensors = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    mask = torch.rand(2, 1, 11) < 0.7
+    gradients = [
+        torch.autograd.grad(function(*tensors, mask), tensors) for function in (loss, compiled)
+    ]
+    torch.testing.assert_close(*gradients)
 """
 
 
