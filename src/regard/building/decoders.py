@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import nn
 
 from regard.building.convolution import (
@@ -35,14 +33,13 @@ from regard.models.transformer import TransformerDecoder
 
 
 def build_decoder(
-    config: DecoderConfig, encoder: BuiltEncoder, make_embedding: Callable[[], nn.Embedding]
+    config: DecoderConfig, encoder: BuiltEncoder, embedding: nn.Embedding
 ) -> TrainedDecoder:
-    """Build a decoder for this encoder's states."""
+    """Build a decoder for this encoder's states, on this embedding."""
     match config:
         case RecurrentDecoderConfig():
-            return build_recurrent_decoder(config, encoder, make_embedding)
+            return build_recurrent_decoder(config, encoder, embedding)
         case TransformerDecoderConfig():
-            embedding = make_embedding()
             return TransformerDecoder(
                 build_embedder(config, embedding),
                 [build_decoder_layer(config, encoder.size) for _ in range(config.layers)],
@@ -51,11 +48,9 @@ def build_decoder(
                 build_span(config),
             )
         case GatedConvolutionDecoderConfig():
-            return build_gated_decoder(
-                config, encoder.size, encoder.attention_kind, make_embedding()
-            )
+            return build_gated_decoder(config, encoder.size, encoder.attention_kind, embedding)
         case DilatedConvolutionDecoderConfig():
-            return build_dilated_decoder(config, encoder.size, make_embedding())
+            return build_dilated_decoder(config, encoder.size, embedding)
 
 
 def build_pointer_generator(

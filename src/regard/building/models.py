@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TypeVar
 
 from torch import nn
@@ -49,7 +48,7 @@ def build_translation(
     config = config.resolve()
     embeddings = _build_embeddings(config, source_vocabulary_size, target_vocabulary_size)
     encoder = build_text_encoder(config.encoder, embeddings[0])
-    decoder = build_decoder(config.decoder, encoder, lambda: embeddings[1])
+    decoder = build_decoder(config.decoder, encoder, embeddings[1])
     if config.tied != "none":
         _tie(config, decoder, embeddings[1])
     decoder = decoder_with_experts(decoder)
@@ -76,11 +75,11 @@ def build_captioner(
     config = config.resolve()
     encoder = build_image_encoder(config.encoder, image_size, backbone)
     size = require_resolved(embedding_size(config.decoder))
-    make_embedding = partial(nn.Embedding, target_vocabulary_size, size, padding_idx=PAD)
+    embedding = nn.Embedding(target_vocabulary_size, size, padding_idx=PAD)
     return _accelerated(
         Seq2Seq(
             encoder.module,
-            decoder_with_experts(build_decoder(config.decoder, encoder, make_embedding)),
+            decoder_with_experts(build_decoder(config.decoder, encoder, embedding)),
             build_decoder_memories(config.decoder, encoder),
             build_penalties(config.decoder),
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import nn
 
 from regard.building.attention import build_attention, build_decoder_attention
@@ -49,28 +47,14 @@ SECTION = "model.decoder.attention"
 
 
 def build_recurrent_decoder(
-    config: RecurrentDecoderConfig,
-    encoder: BuiltEncoder,
-    make_embedding: Callable[[], nn.Embedding],
+    config: RecurrentDecoderConfig, encoder: BuiltEncoder, embedding: nn.Embedding
 ) -> decoders.RecurrentDecoder:
-    """Build a decoder for this encoder's states.
-
-    A seed gives the weights that it gave in version 0.1, so parts are built in the order in which
-    translation and captioning built them there."""
-    if encoder.attention_kind == "image":
-        attention = _build_attention(config, encoder)
-        output = _build_output(config, encoder)
-        embedding = make_embedding()
-        feeding = _build_feeding(config, encoder, output)
-        stack = _build_stack(config, encoder, feeding)
-        bridge = _build_bridge(config, encoder)
-    else:
-        embedding = make_embedding()
-        bridge = _build_bridge(config, encoder)
-        output = _build_output(config, encoder)
-        attention = _build_attention(config, encoder)
-        feeding = _build_feeding(config, encoder, output)
-        stack = _build_stack(config, encoder, feeding)
+    """Build a decoder for this encoder's states, on this embedding."""
+    bridge = _build_bridge(config, encoder)
+    output = _build_output(config, encoder)
+    attention = _build_attention(config, encoder)
+    feeding = _build_feeding(config, encoder, output)
+    stack = _build_stack(config, encoder, feeding)
     parts = DecoderParts(embedding, stack, bridge, output, dropout=require_resolved(config.dropout))
     if attention is None:
         return decoders.PlainDecoder(parts)

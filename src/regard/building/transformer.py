@@ -21,8 +21,7 @@ def build_embedder(config: TransformerConfig, embedding: nn.Embedding | nn.Linea
     the standard deviation 1 / sqrt(size).
 
     With model.tied all, the other side has the same embedding, so its weights change too. The row
-    of padding is no longer zeros; masks hide it. The weights are drawn here and not where the
-    embedding is built, so that a seed gives the weights that it gave in version 0.1."""
+    of padding is no longer zeros; masks hide it."""
     size = require_resolved(config.size)
     nn.init.normal_(embedding.weight, std=size**-0.5)
     dropout = require_resolved(config.dropout)
