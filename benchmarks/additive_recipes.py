@@ -20,7 +20,7 @@ from torch import nn
 
 from regard import recipes
 from regard.attention.attend import Attention
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.compiled.attention.fused_additive import backends, tiled
 from regard.pipeline import train as training
 from regard.tasks.translation import training as translation

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from regard import recipes
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.config import Experiment, resolve
 from regard.data.batching import BatchSettings, PairBatches
 from regard.data.special_tokens import END, SPECIAL

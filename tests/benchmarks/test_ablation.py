@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard import kernels
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.config import TrainingConfig
 from regard.data.batch import pair_batch
 from regard.numerics import joined_gradients

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from tests import configs
 from tests.benchmarks.scripts import script
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import pair_batch
 from regard.numerics import linear
 from regard.training.settings import TrainingSettings

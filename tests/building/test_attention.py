@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.config import AttentionConfig
 from regard.errors import UserError
 from tests import configs

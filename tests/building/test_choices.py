@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.building import build_classifier
+from regard.building.classifiers import build_classifier
 from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.errors import UserError
 from tests import configs

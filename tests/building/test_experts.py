@@ -3,7 +3,7 @@
 import torch
 
 from regard import recipes
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.layers.experts import Experts
 
 

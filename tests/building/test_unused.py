@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from regard import recipes
-from regard.building import build_captioner, build_classifier, build_translation
+from regard.building.captioners import build_captioner
+from regard.building.classifiers import build_classifier
+from regard.building.translators import build_translation
 from regard.config import (
     CaptionDataConfig,
     CaptionModelConfig,

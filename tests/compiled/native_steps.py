@@ -10,7 +10,7 @@ import pickle
 import torch
 from torch import nn
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.compiled.recurrent.state import NativeState as NativeRecurrentState
 from regard.compiled.transformer.state import NativeState as NativeTransformerState
 from regard.data.batch import START

@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor
 
 import regard
 from regard.attention import Additive, Attention, Concat, Dot, General, ScaledDot, SharedAdditive
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.compiled.accelerate import MODULES
 from regard.compiled.exact import formula_of
 from regard.data.batch import START, pad

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from regard.compiled.freeze import REPLACEMENTS, freeze
+from regard.compiled import freeze as frozen_copies
+from regard.compiled.freeze import freeze
 from regard.layers.recurrent.stack import RecurrentStack
 from regard.numerics.linear import Linear, affine, is_packed
 
@@ -100,10 +101,16 @@ class Tripled(Doubled):
         return F.linear(inputs, 3 * self.raw)
 
 
+def replace_by(monkeypatch, replacements: dict[type[nn.Module], object]) -> None:
+    """Make the classes of this module replaceable."""
+    monkeypatch.setitem(frozen_copies.MODULES, __name__, __name__)
+    monkeypatch.setitem(globals(), "REPLACEMENTS", replacements)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_layers_of_the_table_are_replaced(monkeypatch, dtype: torch.dtype):
     """Layers at several places too. Those that may compute something else stay."""
-    monkeypatch.setitem(REPLACEMENTS, Doubled, Doubled.plain)
+    replace_by(monkeypatch, {Doubled: Doubled.plain})
     shared, hooked = Doubled(), Doubled()
     hooked.register_forward_hook(lambda module, inputs, output: output + 1)
     model = nn.ModuleDict({"one": shared, "two": shared, "three": Tripled(), "four": hooked})
@@ -149,8 +156,7 @@ class Left(Step):
 
 def test_modules_are_replaced_after_their_children(monkeypatch):
     replacements = {Doubled: Doubled.plain, Step: Replaced, Left: lambda left: left}
-    for kind, replacement in replacements.items():
-        monkeypatch.setitem(REPLACEMENTS, kind, replacement)
+    replace_by(monkeypatch, replacements)
     shared = Step(Step(Doubled()))
     model = nn.ModuleDict({"one": shared, "two": nn.Sequential(shared), "three": Left(Doubled())})
     inputs, frozen = torch.randn(5, 61), freeze(model)

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from regard import kernels
 from regard.attention import Additive, Attention, ScaledDot
-from regard.building import build_captioner, build_translation
+from regard.building.captioners import build_captioner
+from regard.building.translators import build_translation
 from regard.compiled.accelerate import accelerate
 from regard.compiled.freeze import freeze
 from regard.data.batch import START, Images, Tokens

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard import kernels
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.compiled.freeze import freeze
 from regard.data.batch import Tokens
 from regard.numerics.int8_panels import IntegerPanels

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.building import build_captioner
+from regard.building.captioners import build_captioner
 from regard.compiled.freeze import freeze
 from regard.data.batch import PAD, START, GridFeatures, Images, pad
 from regard.models.vision.backbone import Backbone

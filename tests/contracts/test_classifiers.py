@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.building import build_classifier
+from regard.building.classifiers import build_classifier
 from regard.config import KINDS
 from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.names import HeadQueryKind, SourceKind

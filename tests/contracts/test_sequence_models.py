@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard import kernels
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.compiled.freeze import freeze
 from regard.config import KINDS, ExpertsConfig
 from regard.data.batch import PAD, START, Tokens, pad

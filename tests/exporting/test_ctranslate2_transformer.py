@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.config import ExpertsConfig
 from regard.data.batch import pair_batch
 from regard.data.special_tokens import SPECIAL

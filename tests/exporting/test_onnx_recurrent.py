@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import pad
 from regard.errors import UserError
 from regard.models.memory import first_and_last

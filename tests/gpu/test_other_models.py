@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 import torch
 
-from regard.building import build_captioner, build_classifier
+from regard.building.captioners import build_captioner
+from regard.building.classifiers import build_classifier
 from regard.config import KINDS
 from regard.data.batch import PAD, START, GridFeatures, Images
 from regard.data.labels.encoded import pad_sources

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import AdditiveKeys, Attention, ScaledDot
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.compiled import candidates
 from regard.compiled.attention.fused_additive import additive_attention, additive_scores, prepare
 from regard.compiled.dropout import Dropout

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import Tokens
 from tests import configs
 from tests.contracts.choices import small

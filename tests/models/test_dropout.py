@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import START, pad
 from tests import configs
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import pad
 from regard.models.contracts import Decoder, State
 from regard.models.ensemble import Ensemble, EnsembleDecoder

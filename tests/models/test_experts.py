@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from regard.building import build_classifier, build_translation
+from regard.building.classifiers import build_classifier
+from regard.building.translators import build_translation
 from regard.data.batch import pad, pair_batch
 from regard.data.special_tokens import END, START
 from regard.layers.experts import Experts

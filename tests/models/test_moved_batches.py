@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import kernels
 from regard.attention import hidden, masks
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import Tokens, pair_batch
 from regard.layers.recurrent import lengths as padding
 from tests import configs

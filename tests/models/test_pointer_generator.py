@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import END, PAD, START, Tokens, pad, with_targets
 from regard.models.contracts import Copying, CopyingDecoder
 from regard.models.pointer_generator import log_mixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import pair_batch, with_targets
 from regard.data.special_tokens import END, PAD
 from regard.models.contracts import Measure, Penalty

@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard import recipes
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.config import DataConfig, Experiment, ExpertsConfig, TrainingConfig
 from regard.data.batch import pair_batch
 from regard.pipeline.cost import cost_of

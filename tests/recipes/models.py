@@ -2,7 +2,9 @@
 
 from torch import nn
 
-from regard.building import build_captioner, build_classifier, build_translation
+from regard.building.captioners import build_captioner
+from regard.building.classifiers import build_classifier
+from regard.building.translators import build_translation
 from regard.config import CaptionModelConfig, ClassificationModelConfig, Experiment
 from regard.numerics.linear import meta_device
 

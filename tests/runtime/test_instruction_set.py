@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard import kernels
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.cli import main
 from regard.config import TrainingConfig
 from regard.numerics import linear

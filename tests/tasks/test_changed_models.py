@@ -17,7 +17,8 @@ from torch.nn.utils import parameters_to_vector, parametrizations, prune, vector
 
 import regard
 from regard.attention import Additive, MultiHeadSelfAttention
-from regard.building import build_captioner, build_translation
+from regard.building.captioners import build_captioner
+from regard.building.translators import build_translation
 from regard.config import SearchConfig
 from regard.data.batch import END, PAD, START, Images, Tokens, pad
 from regard.errors import UserError

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import GridFeatures, Images, pad
 from regard.layers.convolution import ConvolutionStack
 from regard.models.vision.image import ConvolutionalEncoder, FrozenBackboneEncoder

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.building import build_classifier, build_translation
+from regard.building.classifiers import build_classifier
+from regard.building.translators import build_translation
 from regard.data.batch import START, pad
 from regard.data.labels.encoded import EncodedSource, pad_sources
 from regard.tasks.gradients import prediction_gradients, target_gradients

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.models.contracts import AttentionBlock
 from regard.tasks.translation.encoding import Tokenizers

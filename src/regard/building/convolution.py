@@ -8,6 +8,7 @@ from itertools import pairwise
 from torch import nn
 
 from regard.building.attention import build_attention
+from regard.building.built_encoder import BuiltEncoder
 from regard.config import (
     DilatedConvolutionConfig,
     DilatedConvolutionDecoderConfig,
@@ -33,7 +34,6 @@ from regard.models.convolution.gated_convolution import (
     plain_linear,
 )
 from regard.models.memory import OutputPlusEmbeddings
-from regard.names import AttentionKind
 
 STD = 0.1
 """Standard deviation of embeddings and of learned positions (Gehring et al. 2017, section 3.5)."""
@@ -41,24 +41,22 @@ STD = 0.1
 
 def build_gated_encoder(
     config: GatedConvolutionEncoderConfig, embedding: nn.Embedding | nn.Linear
-) -> GatedConvolutionEncoder:
+) -> BuiltEncoder:
     """Build an encoder of gated convolutions on this embedding, whose weights are drawn again."""
     size = require_resolved(config.size)
     embedder = _build_embedder(config, embedding)
-    return GatedConvolutionEncoder(
+    encoder = GatedConvolutionEncoder(
         embedder, list(_build_convolutions(config)), _build_maps(config, size)
     )
+    return BuiltEncoder(encoder, (size, *_channels(config), size), None)
 
 
 def build_gated_decoder(
-    config: GatedConvolutionDecoderConfig,
-    memory_size: int,
-    kind: AttentionKind,
-    embedding: nn.Embedding,
+    config: GatedConvolutionDecoderConfig, encoder: BuiltEncoder, embedding: nn.Embedding
 ) -> GatedConvolutionDecoder:
-    """Build a decoder of gated convolutions with attention of this kind to states of this size.
-    UserError for a score that does not fit the size."""
-    size = require_resolved(config.size)
+    """Build a decoder of gated convolutions for this encoder's states. UserError for a score that
+    does not fit their size."""
+    size, memory_size = require_resolved(config.size), encoder.size
     embedder = _build_embedder(config, embedding)
     layers = [
         (
@@ -71,7 +69,7 @@ def build_gated_decoder(
             ),
         )
         for convolution, channels in zip(
-            _build_convolutions(config), channels_of(config), strict=True
+            _build_convolutions(config), _channels(config), strict=True
         )
     ]
     return GatedConvolutionDecoder(
@@ -79,20 +77,20 @@ def build_gated_decoder(
         layers,
         _build_maps(config, require_resolved(config.output_size)),
         require_resolved(config.dropout),
-        kind,
+        encoder.attention_kind,
     )
 
 
 def build_gated_memory(
-    config: GatedConvolutionDecoderConfig, layer_sizes: tuple[int, ...]
+    config: GatedConvolutionDecoderConfig, encoder: BuiltEncoder
 ) -> OutputPlusEmbeddings:
-    """Build the function from encoded sources to the memory of a decoder of gated convolutions.
-    `layer_sizes` are those of the encoder, the embeddings first."""
-    has_embeddings = len(layer_sizes) > 1 and layer_sizes[0] == layer_sizes[-1]
+    """Build the function from encoded sources to the memory of a decoder of gated convolutions."""
+    sizes = encoder.layer_sizes
+    has_embeddings = len(sizes) > 1 and sizes[0] == sizes[-1]
     return OutputPlusEmbeddings(config.layers, adds_embeddings=has_embeddings)
 
 
-def channels_of(config: GatedConvolutionConfig) -> tuple[int, ...]:
+def _channels(config: GatedConvolutionConfig) -> tuple[int, ...]:
     """Return the channels of each layer."""
     return _repeated(require_resolved(config.channels), config.layers)
 
@@ -121,7 +119,7 @@ def _build_embedder(
 
 
 def _build_convolutions(config: GatedConvolutionConfig) -> Iterator[GatedConvolution]:
-    channels = channels_of(config)
+    channels = _channels(config)
     widths = _repeated(config.widths, config.layers)
     for (inputs, outputs), width in zip(pairwise((channels[0], *channels)), widths, strict=True):
         yield GatedConvolution(inputs, outputs, width, require_resolved(config.dropout))
@@ -131,7 +129,7 @@ def _build_maps(
     config: GatedConvolutionConfig, output_size: int
 ) -> tuple[NormalisedLinear, NormalisedLinear]:
     """Build the linear layers from embeddings to channels, and from channels to the output."""
-    channels, dropout = channels_of(config), require_resolved(config.dropout)
+    channels, dropout = _channels(config), require_resolved(config.dropout)
     size = require_resolved(config.size)
     first = NormalisedLinear(size, channels[0], std=((1 - dropout) / size) ** 0.5)
     return first, plain_linear(channels[-1], output_size)
@@ -139,23 +137,23 @@ def _build_maps(
 
 def build_dilated_encoder(
     config: DilatedConvolutionEncoderConfig, embedding: nn.Embedding | nn.Linear
-) -> DilatedConvolutionEncoder:
+) -> BuiltEncoder:
     """Build an encoder of dilated convolutions on this embedding."""
     sizes = require_resolved(config.embedding), require_resolved(config.size)
     dropout = require_resolved(config.dropout)
-    return DilatedConvolutionEncoder(
-        embedding, _build_blocks(config), sizes, config.unfolding, dropout
-    )
+    blocks = _build_blocks(config)
+    encoder = DilatedConvolutionEncoder(embedding, blocks, sizes, config.unfolding, dropout)
+    return BuiltEncoder(encoder, (sizes[0], *[sizes[1]] * len(blocks)), None)
 
 
 def build_dilated_decoder(
-    config: DilatedConvolutionDecoderConfig, column_size: int, embedding: nn.Embedding
+    config: DilatedConvolutionDecoderConfig, encoder: BuiltEncoder, embedding: nn.Embedding
 ) -> DilatedConvolutionDecoder:
-    """Build a decoder of dilated convolutions on states of this size."""
+    """Build a decoder of dilated convolutions on this encoder's states."""
     return DilatedConvolutionDecoder(
         embedding,
         _build_blocks(config),
-        column_size,
+        encoder.size,
         require_resolved(config.size),
         require_resolved(config.dropout),
     )

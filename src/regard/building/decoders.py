@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from regard.building.convolution import (
-    build_dilated_decoder,
-    build_gated_decoder,
-    build_gated_memory,
-)
-from regard.building.encoders import BuiltEncoder
+from regard.building.built_encoder import BuiltEncoder
 from regard.building.memories import build_memories, value_size
-from regard.building.recurrent import build_recurrent_decoder
-from regard.building.transformer import (
-    build_decoder_layer,
-    build_embedder,
-    build_last_norm,
-    build_span,
-)
 from regard.config import (
     DecoderConfig,
     DilatedConvolutionDecoderConfig,
@@ -28,40 +16,41 @@ from regard.config import (
 from regard.models.contracts import TrainedDecoder
 from regard.models.memory import BuildMemory, top_layer, unfolded_columns
 from regard.models.penalties import AttentionPenalty, DoublyStochastic, HardReward
-from regard.models.pointer_generator import PointerGenerator
-from regard.models.transformer import TransformerDecoder
 
 
 def build_decoder(
     config: DecoderConfig, encoder: BuiltEncoder, embedding: nn.Embedding
 ) -> TrainedDecoder:
-    """Build a decoder for this encoder's states, on this embedding."""
+    """Build a decoder for this encoder's states, on this embedding. The modules of its family are
+    imported here, and those of other families are not."""
     match config:
         case RecurrentDecoderConfig():
+            from regard.building.recurrent import build_recurrent_decoder
+
             return build_recurrent_decoder(config, encoder, embedding)
         case TransformerDecoderConfig():
-            return TransformerDecoder(
-                build_embedder(config, embedding),
-                [build_decoder_layer(config, encoder.size) for _ in range(config.layers)],
-                build_last_norm(config),
-                encoder.attention_kind,
-                build_span(config),
-            )
+            from regard.building.transformer import build_transformer_decoder
+
+            return build_transformer_decoder(config, encoder, embedding)
         case GatedConvolutionDecoderConfig():
-            return build_gated_decoder(config, encoder.size, encoder.attention_kind, embedding)
+            from regard.building.convolution import build_gated_decoder
+
+            return build_gated_decoder(config, encoder, embedding)
         case DilatedConvolutionDecoderConfig():
-            return build_dilated_decoder(config, encoder.size, embedding)
+            from regard.building.convolution import build_dilated_decoder
+
+            return build_dilated_decoder(config, encoder, embedding)
 
 
 def build_pointer_generator(
     config: DecoderConfig, encoder: BuiltEncoder, decoder: TrainedDecoder
 ) -> TrainedDecoder:
     """Build the output that copies words of the source beside this decoder's own."""
-    match config:
-        case RecurrentDecoderConfig():
-            return PointerGenerator(decoder, value_size(config, encoder))
-        case _:
-            return PointerGenerator(decoder, encoder.size)
+    from regard.models.pointer_generator import PointerGenerator
+
+    if isinstance(config, RecurrentDecoderConfig):
+        return PointerGenerator(decoder, value_size(config, encoder))
+    return PointerGenerator(decoder, encoder.size)
 
 
 def build_decoder_memories(config: DecoderConfig, encoder: BuiltEncoder) -> BuildMemory:
@@ -72,7 +61,9 @@ def build_decoder_memories(config: DecoderConfig, encoder: BuiltEncoder) -> Buil
         case TransformerDecoderConfig():
             return top_layer
         case GatedConvolutionDecoderConfig():
-            return build_gated_memory(config, encoder.layer_sizes)
+            from regard.building.convolution import build_gated_memory
+
+            return build_gated_memory(config, encoder)
         case DilatedConvolutionDecoderConfig():
             return unfolded_columns
 

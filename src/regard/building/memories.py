@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from regard.building.encoders import BuiltEncoder
+from regard.building.built_encoder import BuiltEncoder
 from regard.config import RecurrentDecoderConfig
 from regard.config.checks import require_resolved
 from regard.errors import UserError

@@ -1,14 +1,14 @@
-"""Recurrent decoders from their configuration."""
+"""Recurrent encoders and decoders from their configuration."""
 
 from __future__ import annotations
 
 from torch import nn
 
 from regard.building.attention import build_attention, build_decoder_attention
-from regard.building.encoders import BuiltEncoder
+from regard.building.built_encoder import BuiltEncoder
 from regard.building.experts import build_experts_between_layers
 from regard.building.memories import context_size, key_size, value_size
-from regard.config import RecurrentDecoderConfig
+from regard.config import RecurrentDecoderConfig, RecurrentEncoderConfig
 from regard.config.checks import require_resolved
 from regard.errors import UserError
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
@@ -23,6 +23,7 @@ from regard.models.recurrent.attention import (
     ParallelAttention,
 )
 from regard.models.recurrent.bridge import Bridge, CopyBridge, LinearBridge, ZeroBridge
+from regard.models.recurrent.encoder import RecurrentEncoder
 from regard.models.recurrent.feeding import AttentionalFeeding, ContextFeeding, Feeding, NoFeeding
 from regard.models.recurrent.gnmt import GNMTDecoder
 from regard.models.recurrent.output import (
@@ -44,6 +45,50 @@ from regard.models.recurrent.queries import (
 )
 
 SECTION = "model.decoder.attention"
+
+
+def build_recurrent_encoder(
+    config: RecurrentEncoderConfig, embedding: nn.Embedding | nn.Linear
+) -> BuiltEncoder:
+    """Build an encoder of tokens or numbers on this embedding."""
+    input_size, size = require_resolved(config.embedding), require_resolved(config.size)
+    dropout, layers = require_resolved(config.dropout), config.layers
+    sizes, num_summary_layers = (input_size, *[size] * layers), layers
+    match config.connections:
+        case "none":
+            stack: Stack = RecurrentStack(
+                config.cell,
+                input_size,
+                size // 2 if config.bidirectional else size,
+                layers,
+                dropout=dropout,
+                bidirectional=config.bidirectional,
+            )
+        case "residual":
+            residual = ResidualStack(
+                config.cell,
+                input_size,
+                size,
+                layers,
+                bidirectional=config.bidirectional,
+                dropout=dropout,
+            )
+            if config.bidirectional:
+                sizes = (input_size, 2 * size, *[size] * (layers - 1))
+                num_summary_layers = layers - 1
+            residual.experts = build_experts_between_layers(config.experts, sizes[-2])
+            stack = residual
+        case "fast_forward":
+            stack = FastForwardStack(
+                config.cell,
+                input_size,
+                size // 2 if config.bidirectional else size,
+                layers,
+                bidirectional=config.bidirectional,
+                dropout=dropout,
+            )
+    encoder = RecurrentEncoder(embedding, stack, dropout=dropout)
+    return BuiltEncoder(encoder, sizes, num_summary_layers)
 
 
 def build_recurrent_decoder(

@@ -1,4 +1,4 @@
-"""Layers of Transformer encoders and decoders from their configuration."""
+"""Transformer encoders and decoders from their configuration."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from torch import nn
 
 from regard import attention
 from regard.building.attention import build_attention
+from regard.building.built_encoder import BuiltEncoder
 from regard.building.experts import build_experts
-from regard.config import TransformerConfig
+from regard.config import (
+    TransformerConfig,
+    TransformerDecoderConfig,
+    TransformerEncoderConfig,
+)
 from regard.config.checks import require_resolved
 from regard.layers.embedder import Embedder
 from regard.layers.feed_forward import FeedForward
@@ -16,7 +21,33 @@ from regard.layers.residual import PostNorm, PreNorm, Residual
 from regard.models import transformer
 
 
-def build_embedder(config: TransformerConfig, embedding: nn.Embedding | nn.Linear) -> Embedder:
+def build_transformer_encoder(
+    config: TransformerEncoderConfig, embedding: nn.Embedding | nn.Linear
+) -> BuiltEncoder:
+    """Build an encoder of tokens or numbers on this embedding."""
+    encoder = transformer.TransformerEncoder(
+        _build_embedder(config, embedding),
+        [_build_encoder_layer(config) for _ in range(config.layers)],
+        _build_last_norm(config),
+        _build_span(config),
+    )
+    return BuiltEncoder(encoder, (require_resolved(config.size),) * (config.layers + 1), None)
+
+
+def build_transformer_decoder(
+    config: TransformerDecoderConfig, encoder: BuiltEncoder, embedding: nn.Embedding
+) -> transformer.TransformerDecoder:
+    """Build a decoder for this encoder's states, on this embedding."""
+    return transformer.TransformerDecoder(
+        _build_embedder(config, embedding),
+        [_build_decoder_layer(config, encoder.size) for _ in range(config.layers)],
+        _build_last_norm(config),
+        encoder.attention_kind,
+        _build_span(config),
+    )
+
+
+def _build_embedder(config: TransformerConfig, embedding: nn.Embedding | nn.Linear) -> Embedder:
     """Build embeddings with positions. Initialise the weights of `embedding` again, in place, with
     the standard deviation 1 / sqrt(size).
 
@@ -28,7 +59,7 @@ def build_embedder(config: TransformerConfig, embedding: nn.Embedding | nn.Linea
     return Embedder(embedding, _build_positions(config), dropout, scale=size**0.5)
 
 
-def build_encoder_layer(config: TransformerConfig) -> transformer.EncoderLayer:
+def _build_encoder_layer(config: TransformerConfig) -> transformer.EncoderLayer:
     """Build self-attention and a feed-forward network or experts."""
     return transformer.EncoderLayer(
         _build_self_attention(config, "model.encoder"),
@@ -37,7 +68,7 @@ def build_encoder_layer(config: TransformerConfig) -> transformer.EncoderLayer:
     )
 
 
-def build_decoder_layer(config: TransformerConfig, memory_size: int) -> transformer.DecoderLayer:
+def _build_decoder_layer(config: TransformerConfig, memory_size: int) -> transformer.DecoderLayer:
     """Build self-attention, cross-attention to states of this size and a
     feed-forward network or experts."""
     size, part = require_resolved(config.size), require_resolved(config.size) // config.heads
@@ -50,12 +81,12 @@ def build_decoder_layer(config: TransformerConfig, memory_size: int) -> transfor
     )
 
 
-def build_last_norm(config: TransformerConfig) -> nn.Module:
+def _build_last_norm(config: TransformerConfig) -> nn.Module:
     """Build the layer norm after the last layer, which stacks with norm `pre` need."""
     return nn.LayerNorm(require_resolved(config.size)) if config.norm == "pre" else nn.Identity()
 
 
-def build_span(config: TransformerConfig) -> attention.Span:
+def _build_span(config: TransformerConfig) -> attention.Span:
     """Build the span of self-attention."""
     return attention.FullSpan() if config.window is None else attention.SlidingWindow(config.window)
 

@@ -40,7 +40,7 @@ def warn(text: str) -> None:
 def showing_acceleration(*, is_shown: bool) -> Iterator[None]:
     """Print which modules of the models that are built inside are accelerated, and which are not
     and why, on the standard error."""
-    log, handler = logging.getLogger("regard.building.models"), _StandardError()
+    log, handler = logging.getLogger("regard.compiled.accelerate"), _StandardError()
     level = log.level
     if is_shown:
         log.addHandler(handler)

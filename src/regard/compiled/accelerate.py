@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TypeVar
 
 from torch import nn
 
 from regard.compiled.exact import is_exactly
+
+log = logging.getLogger(__name__)
+AnyModel = TypeVar("AnyModel", bound=nn.Module)
 
 MODULES = {
     "regard.attention.attend": "regard.compiled.attention.attend",
@@ -59,6 +64,12 @@ def accelerate(model: nn.Module) -> Acceleration:
             module.__class__ = twins[kind]
             replaced.append(_label(name, module))
     return Acceleration(tuple(replaced), tuple(left))
+
+
+def accelerated(model: AnyModel) -> AnyModel:
+    """Return a model that was just built, after `accelerate`. What was replaced is in the log."""
+    log.debug("%s", accelerate(model))
+    return model
 
 
 def _twins(kind: type) -> dict[type, type]:

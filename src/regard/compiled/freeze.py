@@ -1,6 +1,6 @@
 """Frozen copies of models, for inference.
 
-A submodule whose class is in `REPLACEMENTS` is replaced, and weights that only products read are
+A submodule whose class has a replacement is replaced, and weights that only products read are
 packed. Other modules compute what they computed before.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any, TypeVar
 
 import torch
@@ -18,32 +19,25 @@ from regard import kernels
 from regard.compiled.accelerate import accelerate
 from regard.compiled.exact import HOOKS, is_exactly, kind_of
 from regard.compiled.native import NativeModule
-from regard.compiled.recurrent.decoder import NativeRecurrentDecoder
 from regard.compiled.recurrent.stacks import ACCELERATED_STACKS, is_exact
-from regard.compiled.transformer.decoder import NativeTransformerDecoder
-from regard.compiled.transformer.encoder import NativeTransformerEncoder
-from regard.layers.weight_norm import NormalisedLinear
-from regard.models.recurrent.decoders import BahdanauDecoder, LuongDecoder
-from regard.models.transformer.decoder import TransformerDecoder
-from regard.models.transformer.encoder import TransformerEncoder
 from regard.numerics.linear import Linear, PackedWeight, packed
 
 log = logging.getLogger(__name__)
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
 
-REPLACEMENTS: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
-    NormalisedLinear: NormalisedLinear.without_normalisation,
-    BahdanauDecoder: NativeRecurrentDecoder.replacing,
-    LuongDecoder: NativeRecurrentDecoder.replacing,
-    TransformerDecoder: NativeTransformerDecoder.replacing,
-    TransformerEncoder: NativeTransformerEncoder.replacing,
-    # modules of a model that is frozen again
-    NativeRecurrentDecoder: NativeRecurrentDecoder.renewed,
-    NativeTransformerDecoder: NativeTransformerDecoder.renewed,
-    NativeTransformerEncoder: NativeTransformerEncoder.renewed,
+MODULES = {
+    "regard.compiled.recurrent.decoder": "regard.compiled.recurrent.decoder",
+    "regard.compiled.transformer.decoder": "regard.compiled.transformer.decoder",
+    "regard.compiled.transformer.encoder": "regard.compiled.transformer.encoder",
+    "regard.layers.weight_norm": "regard.compiled.weight_norm",
+    "regard.models.recurrent.decoders": "regard.compiled.recurrent.decoder",
+    "regard.models.transformer.decoder": "regard.compiled.transformer.decoder",
+    "regard.models.transformer.encoder": "regard.compiled.transformer.encoder",
 }
-"""Functions that return a faster module for a module of this class, or the module itself."""
+"""Modules of classes, and those whose `REPLACEMENTS` has a function for each class that returns a
+faster module, or the module itself. The class of such a module is renewed when its model is frozen
+again. A module is imported only for a model that has its class."""
 
 
 def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
@@ -54,7 +48,7 @@ def freeze(model: AnyModule, dtype: torch.dtype = torch.float32) -> AnyModule:
     integer, so models whose numbers depend on the padding of a batch stay in float32. ValueError if
     int8 was chosen without compiled kernels or on a GPU.
 
-    Submodules of the classes in `REPLACEMENTS` are replaced. The weights of `Linear` and of
+    Submodules whose class has a replacement are replaced. The weights of `Linear` and of
     recurrent stacks are packed. Packed weights support products only, without gradients. Weights of
     a subclass, of a layer with hooks and of PyTorch's layers outside a stack are not packed,
     because other code may read them."""
@@ -116,12 +110,21 @@ def _replace(model: nn.Module) -> None:
     for name, module in reversed(list(model.named_modules(remove_duplicate=False))):
         parent, _, attribute = name.rpartition(".")
         owner = model.get_submodule(parent)
-        if not name or isinstance(owner, NativeModule) or not is_exactly(module, *REPLACEMENTS):
+        replace = _replacements(module).get(kind_of(module))
+        if not name or isinstance(owner, NativeModule) or replace is None:
+            continue
+        if not is_exactly(module, kind_of(module)):
             continue
         if id(module) not in replacements:
-            replacement = REPLACEMENTS[kind_of(module)](module)
+            replacement = replace(module)
             replacements[id(module)] = replacement.eval().requires_grad_(False)
         setattr(owner, attribute, replacements[id(module)])
+
+
+def _replacements(module: nn.Module) -> dict[type[nn.Module], Callable[[Any], nn.Module]]:
+    """Return the functions for the classes of the module that defines this class."""
+    name = MODULES.get(kind_of(module).__module__)
+    return {} if name is None else import_module(name).REPLACEMENTS
 
 
 def _varying_part(model: nn.Module) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from regard.numerics.linear import Linear, affine
+from regard.numerics.linear import affine
 from regard.shapes import Float, Tensor
 
 
@@ -32,14 +32,3 @@ class NormalisedLinear(nn.Module):
 
     def forward(self, inputs: Float[Tensor, "*batch input"]) -> Float[Tensor, "*batch output"]:
         return affine(inputs, self.weight, self.bias)
-
-    def without_normalisation(self) -> Linear:
-        """Return a plain layer with the present weight and bias."""
-        out_features, in_features = self.direction.shape
-        layer = nn.utils.skip_init(
-            Linear, in_features, out_features, dtype=self.bias.dtype, device=self.bias.device
-        )
-        with torch.no_grad():
-            layer.weight.copy_(self.weight)
-            layer.bias.copy_(self.bias)
-        return layer

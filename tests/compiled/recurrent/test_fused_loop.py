@@ -10,7 +10,7 @@ from torch.autograd import gradcheck
 from torch.library import opcheck
 
 from regard.attention import Softmax
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.compiled.recurrent import fused_loop, unrolling
 from regard.compiled.recurrent.fused_loop import Loop, run
 from regard.data.batch import START, pad

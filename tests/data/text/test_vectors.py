@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import regard
-from regard.building import build_classifier
+from regard.building.classifiers import build_classifier
 from regard.config import ClassificationDataConfig, Experiment, TrainingConfig
 from regard.data.examples import Pair
 from regard.data.text.vectors import read_external

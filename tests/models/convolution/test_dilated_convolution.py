@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import END, START, Tokens, pad
 from regard.errors import UserError
 from regard.layers.windows import causal, centred

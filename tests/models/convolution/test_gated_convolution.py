@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.building import build_classifier, build_translation
+from regard.building.classifiers import build_classifier
+from regard.building.translators import build_translation
 from regard.data.batch import START, pad
 from regard.errors import UserError
 from regard.layers.windows import causal, centred

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import pad
 from regard.models.contracts import Summary
 from regard.models.recurrent.bridge import CopyBridge, LinearBridge, ZeroBridge

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import START, pad
 from regard.errors import UserError
 from regard.layers.recurrent.stack import RecurrentStack

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import START, pad
 from regard.errors import UserError
 from regard.exporting import onnx_recurrent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import pair_batch
 from regard.numerics.joined_gradients import JoinedParameters
 from regard.training.objectives.objective import NextToken

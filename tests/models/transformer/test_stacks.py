@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regard.attention import CAUSAL, KVCache
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import START, pad, pair_batch
 from regard.errors import UserError
 from regard.layers.residual import PostNorm, PreNorm

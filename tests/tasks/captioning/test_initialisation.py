@@ -9,7 +9,7 @@ import torch
 from safetensors.numpy import load_file
 
 from regard import recipes
-from regard.building import build_captioner
+from regard.building.captioners import build_captioner
 from regard.config import CaptionDataConfig, Experiment, TrainingConfig
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError

@@ -10,7 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from regard.building import build_captioner, build_translation
+from regard.building.captioners import build_captioner
+from regard.building.translators import build_translation
 from regard.config import CaptionDataConfig, Experiment, TrainingConfig
 from regard.data.batch import END, PAD, START, UNKNOWN, Images, pair_batch, with_targets
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.config import DataConfig, Experiment, SearchConfig, TrainingConfig
 from regard.errors import UserError
 from regard.pipeline.export import export

@@ -9,7 +9,7 @@ import torch
 from safetensors.numpy import load_file
 
 from regard import recipes
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.data.batch import pair_batch
 from regard.data.text.tokenizer import Tokenizer, TokenizerSettings
 from regard.errors import UserError

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.config import SearchConfig
 from regard.data.special_tokens import END, UNKNOWN
 from regard.errors import UserError

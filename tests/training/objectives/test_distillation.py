@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.compiled.losses import linear_loss as blocks
 from regard.data.batch import ClassificationBatch, Numbers, pair_batch
 from regard.models.contracts import HeadOutput, Measure, Penalty

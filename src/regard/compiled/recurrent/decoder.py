@@ -198,3 +198,10 @@ def _dense(memory: PreparedMemory) -> PreparedMemory:
         prepared = prepare(AdditiveKeys(keys))
     powers = None if prepared.powers is None else kernels.dense(prepared.powers)
     return PreparedMemory(AdditiveKeys(kernels.dense(keys), powers), values, mask)
+
+
+REPLACEMENTS = {
+    BahdanauDecoder: NativeRecurrentDecoder.replacing,
+    LuongDecoder: NativeRecurrentDecoder.replacing,
+    NativeRecurrentDecoder: NativeRecurrentDecoder.renewed,
+}

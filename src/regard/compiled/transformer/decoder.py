@@ -170,3 +170,9 @@ def _block(
     """Return the weights and scores of all layers as a block."""
     temperature = cast(Softmax, heads.attention.normaliser).temperature
     return attention_block(kind, numbers[0], numbers[1], temperature)
+
+
+REPLACEMENTS = {
+    TransformerDecoder: NativeTransformerDecoder.replacing,
+    NativeTransformerDecoder: NativeTransformerDecoder.renewed,
+}

@@ -105,3 +105,9 @@ class NativeTransformerEncoder(NativeModule[TransformerEncoder, EncoderWeights])
 
     def _structures(self) -> EncoderWeights:
         return EncoderWeights.of(self.reference)
+
+
+REPLACEMENTS = {
+    TransformerEncoder: NativeTransformerEncoder.replacing,
+    NativeTransformerEncoder: NativeTransformerEncoder.renewed,
+}

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.building import build_captioner
+from regard.building.captioners import build_captioner
 from regard.config import BackboneEncoderConfig, CaptionDataConfig, Experiment
 from regard.config.checks import require_resolved
 from regard.config.models import is_fine_tuned

@@ -11,7 +11,7 @@ from typing import SupportsIndex, cast, overload
 
 import numpy as np
 
-from regard.building import build_captioner
+from regard.building.captioners import build_captioner
 from regard.config import BackboneEncoderConfig, CaptionDataConfig, Experiment, SearchConfig
 from regard.config.models import is_fine_tuned
 from regard.config.parts.encoders import ImageEncoderConfig

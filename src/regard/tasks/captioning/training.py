@@ -12,7 +12,7 @@ from typing import cast
 import torch
 from torch import nn
 
-from regard.building import build_captioner
+from regard.building.captioners import build_captioner
 from regard.building.ram import check_ram
 from regard.config import (
     BackboneEncoderConfig,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.building import build_classifier
+from regard.building.classifiers import build_classifier
 from regard.config import ClassificationDataConfig, Experiment
 from regard.corpora import splits
 from regard.numerics.linear import meta_device

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from regard import trace
-from regard.building import build_classifier
+from regard.building.classifiers import build_classifier
 from regard.characters import is_blank_text
 from regard.config import ClassificationDataConfig, Experiment
 from regard.data.labels.encoded import EncodedSource, pad_sources

@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import nn
 
-from regard.building import build_classifier
+from regard.building.classifiers import build_classifier
 from regard.building.ram import check_ram
 from regard.characters import quoted
 from regard.config import ClassificationDataConfig, Experiment, TrainingConfig

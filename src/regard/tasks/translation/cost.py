@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.config import DataConfig, Experiment
 from regard.corpora import splits
 from regard.corpora.splits import TrainingPairs

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.config import TranslationModelConfig
 from regard.names import Side
 from regard.numerics.linear import meta_device

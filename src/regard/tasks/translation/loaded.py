@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from regard.building import build_translation
+from regard.building.translators import build_translation
 from regard.config import DataConfig, Experiment, TranslationModelConfig
 from regard.errors import UserError
 from regard.models.seq2seq import Seq2Seq

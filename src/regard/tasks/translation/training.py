@@ -10,8 +10,8 @@ from typing import cast
 import torch
 from torch import nn
 
-from regard.building import build_translation
 from regard.building.ram import check_ram
+from regard.building.translators import build_translation
 from regard.config import (
     DataConfig,
     Experiment,
