@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.small_runs import RUNS
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "regard"
 OWNERS = {
@@ -71,14 +73,24 @@ def strangers(package: Path) -> list[str]:
     return problems
 
 
-def loaded_by(code: str) -> set[str]:
-    """The top-level modules that a fresh Python has loaded after this code."""
+def modules_loaded_by(code: str, text: str = "") -> list[str]:
+    """Return the modules that a fresh Python has loaded after this code, with this input."""
     ending = "import sys, json; print('\\n' + json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{ending}"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", f"{code}\n{ending}"],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    return {module.split(".")[0] for module in json.loads(done.stdout.splitlines()[-1])}
+    loaded: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return loaded
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the top-level modules that a fresh Python has loaded after this code."""
+    return {module.split(".")[0] for module in modules_loaded_by(code)}
 
 
 def test_libraries_are_imported_by_their_owners_only() -> None:
@@ -98,10 +110,10 @@ def test_importing_regard_loads_no_large_library() -> None:
     assert loaded_by("import regard") & {"torch", *OWNERS} == set()
 
 
-HELP = """
+COMMAND = """
 import sys
 from regard.cli.main import main
-sys.argv = ["regard", "--help"]
+sys.argv = {words!r}
 try:
     main()
 except SystemExit as end:
@@ -112,7 +124,7 @@ except SystemExit as end:
 
 def test_help_loads_no_large_library() -> None:
     heavy = {"torch", "safetensors", *OWNERS} - {"rich"}
-    assert loaded_by(HELP) & heavy == set()
+    assert loaded_by(COMMAND.format(words=["regard", "--help"])) & heavy == set()
 
 
 @pytest.mark.parametrize("module", sorted(PUBLIC))
@@ -136,3 +148,28 @@ def test_test_oracles_do_not_import_the_package() -> None:
         if module.split(".")[0] == "regard"
     ]
     assert guilty == []
+
+
+FAMILIES = {
+    "bahdanau": ("models.recurrent", "layers.recurrent", "compiled.recurrent"),
+    "transformer": ("models.transformer", "layers.feed_forward", "compiled.transformer"),
+}
+"""Modules of the family of a run."""
+OTHERS = (
+    *("layers.experts", "layers.convolution", "layers.weight_norm", "models.convolution"),
+    *("models.experts", "models.heads", "models.pointer_generator", "models.vision"),
+)
+"""Modules of parts that neither run has."""
+MAX_MODULES = 190
+"""Largest number of modules of the package that translate one line, packages not counted."""
+
+
+@pytest.mark.parametrize("run", FAMILIES)
+def test_a_translation_imports_its_family_alone(run: str) -> None:
+    code = COMMAND.format(words=["regard", "translate", str(RUNS / run), "-"])
+    names = {name for name in modules_loaded_by(code, "a b\n") if name.startswith("regard.")}
+    modules = {name for name in names if not (ROOT / "src" / name.replace(".", "/")).is_dir()}
+    families = {part for family in FAMILIES.values() for part in family} - {*FAMILIES[run]}
+    strange = tuple(f"regard.{part}" for part in (*families, *OTHERS))
+    assert [name for name in modules if name.startswith(strange)] == []
+    assert len(modules) <= MAX_MODULES

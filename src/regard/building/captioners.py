@@ -42,7 +42,7 @@ def build_captioner(
     return accelerated(
         Seq2Seq(
             encoder.module,
-            decoder_with_experts(build_decoder(config.decoder, encoder, embedding)),
+            decoder_with_experts(config.decoder, build_decoder(config.decoder, encoder, embedding)),
             build_decoder_memories(config.decoder, encoder),
             build_penalties(config.decoder),
         )

@@ -43,7 +43,9 @@ def build_classifier(
     if encoder.num_summary_layers is None and needs_last_state(config.head):
         build_memory = WithSummary(build_memory, last_position)
     head = build_head(config.head, encoder.size, encoder.size, num_outputs)
-    return accelerated(HeadModel(encoder_with_experts(encoder.module), head, build_memory))
+    return accelerated(
+        HeadModel(encoder_with_experts(config.encoder, encoder.module), head, build_memory)
+    )
 
 
 def _build_item_classifier(

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import nn
 
 from regard.config import ExpertsConfig
 from regard.config.checks import require_resolved
-from regard.layers.experts import Experts, NoisyTopKGate, SigmoidExperts
 from regard.models.contracts import TrainedDecoder
-from regard.models.experts import DecoderWithExperts, EncoderWithExperts
 from regard.names import Activation
 
-
-def encoder_with_experts(encoder: nn.Module) -> nn.Module:
-    """Return an encoder, or its wrapper if it has experts."""
-    return EncoderWithExperts(encoder) if _has_experts(encoder) else encoder
+if TYPE_CHECKING:  # imported for a model that has experts
+    from regard.layers.experts import Experts, NoisyTopKGate, SigmoidExperts
 
 
-def decoder_with_experts(decoder: TrainedDecoder) -> TrainedDecoder:
-    """Return a decoder, or its wrapper if it has experts."""
-    return DecoderWithExperts(decoder) if _has_experts(decoder) else decoder
+def encoder_with_experts(config: object, encoder: nn.Module) -> nn.Module:
+    """Return the encoder of a configuration, or its wrapper if it has experts."""
+    if not _has_experts(config):
+        return encoder
+    from regard.models.experts import EncoderWithExperts
+
+    return EncoderWithExperts(encoder)
 
 
-def _has_experts(part: object) -> bool:
-    modules = part.modules() if isinstance(part, nn.Module) else ()
-    return any(isinstance(module, Experts) for module in modules)
+def decoder_with_experts(config: object, decoder: TrainedDecoder) -> TrainedDecoder:
+    """Return the decoder of a configuration, or its wrapper if it has experts."""
+    if not _has_experts(config):
+        return decoder
+    from regard.models.experts import DecoderWithExperts
+
+    return DecoderWithExperts(decoder)
+
+
+def _has_experts(config: object) -> bool:
+    experts = getattr(config, "experts", None)  # bags of words and convolutions have no such field
+    return isinstance(experts, ExpertsConfig) and experts.number > 0
 
 
 def build_experts(
@@ -34,6 +45,8 @@ def build_experts(
     of their hidden units."""
     if not config.number:
         return None
+    from regard.layers.experts import Experts
+
     return Experts(
         _build_gate(config, size),
         require_resolved(config.size),
@@ -48,6 +61,8 @@ def build_experts_between_layers(config: ExpertsConfig, size: int) -> SigmoidExp
     """Build the experts of a `ResidualStack`; None if the number of experts is 0."""
     if not config.number:
         return None
+    from regard.layers.experts import SigmoidExperts
+
     return SigmoidExperts(
         _build_gate(config, size),
         require_resolved(config.size),
@@ -57,6 +72,8 @@ def build_experts_between_layers(config: ExpertsConfig, size: int) -> SigmoidExp
 
 
 def _build_gate(config: ExpertsConfig, size: int) -> NoisyTopKGate:
+    from regard.layers.experts import NoisyTopKGate
+
     return NoisyTopKGate(
         size,
         config.number,

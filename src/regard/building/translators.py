@@ -32,12 +32,12 @@ def build_translation(
     decoder = build_decoder(config.decoder, encoder, embeddings[1])
     if config.tied != "none":
         _tie(config, decoder, embeddings[1])
-    decoder = decoder_with_experts(decoder)
+    decoder = decoder_with_experts(config.decoder, decoder)
     if config.copy == "pointer_generator":
         decoder = build_pointer_generator(config.decoder, encoder, decoder)
     return accelerated(
         Seq2Seq(
-            encoder_with_experts(encoder.module),
+            encoder_with_experts(config.encoder, encoder.module),
             decoder,
             build_decoder_memories(config.decoder, encoder),
             build_penalties(config.decoder),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, TypeGuard, TypeVar
 
@@ -28,6 +29,11 @@ class Accelerated:
     def formula(self) -> Any:
         """This object with the methods of its formula."""
         return super()
+
+    def packable_weights(self) -> Iterable[tuple[nn.Module, str]]:
+        """Return submodules and the names of their weights that only products of the accelerated
+        class read."""
+        return ()
 
 
 def formula_of(kind: type) -> type:

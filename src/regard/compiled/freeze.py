@@ -17,9 +17,8 @@ from torch import nn
 
 from regard import kernels
 from regard.compiled.accelerate import accelerate
-from regard.compiled.exact import HOOKS, is_exactly, kind_of
+from regard.compiled.exact import HOOKS, Accelerated, is_exactly, kind_of
 from regard.compiled.native import NativeModule
-from regard.compiled.recurrent.stacks import ACCELERATED_STACKS, is_exact
 from regard.numerics.linear import Linear, PackedWeight, packed
 
 log = logging.getLogger(__name__)
@@ -141,9 +140,5 @@ def _packable_weights(module: nn.Module) -> Iterator[tuple[nn.Module, str]]:
     """Iterate over modules and names of the weights of a module that only products read."""
     if is_exactly(module, Linear):
         yield module, "weight"
-    elif isinstance(module, ACCELERATED_STACKS) and is_exact(module):
-        for layer in module.modules():
-            if isinstance(layer, nn.RNNBase):
-                for name, _ in layer.named_parameters():
-                    if name.startswith("weight"):
-                        yield layer, name
+    elif isinstance(module, Accelerated):
+        yield from module.packable_weights()

@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
 
-from regard.corpora.table_settings import columns, settings_for
-from regard.data.files.named_rows import SUFFIXES
-from regard.data.files.tables import SEPARATORS, TableSettings, suffix_of
+from regard.data.files.tables import SEPARATORS, SUFFIXES, TableSettings, suffix_of
 from regard.errors import UserError
 from regard.inference.lines import LineSources, Source
 from regard.inference.parts import Items, Part
@@ -52,6 +50,8 @@ class SourceFile:
     def settings(self, data: Data) -> TableSettings:
         """Return the settings by which a table is read: those of the user, then those of the
         training."""
+        from regard.corpora.table_settings import columns, settings_for
+
         typed = {name: getattr(self, name) for name in FORMAT}
         typed["source_columns"] = columns(self.source_column)
         changed = {name: value for name, value in typed.items() if value is not None}

@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.config import DataConfig, SearchConfig
-from regard.data.files.source_table import AddedColumn, SourceTable, is_table
 from regard.data.files.tables import find_column, suffix_of
-from regard.data.recognition.header import SOURCE_NAMES, TEXT_NAMES
-from regard.data.recognition.table import open_table
 from regard.data.text.subword_marks import joined, marks_in
 from regard.errors import UserError
 from regard.inference.faults import Limits
@@ -25,6 +22,7 @@ from regard.runs.folder import RunFolder
 from regard.runtime.memory_policy import pause_collection
 
 if TYPE_CHECKING:
+    from regard.data.files.source_table import AddedColumn, SourceTable
     from regard.tasks.exceptions import Exceptions
     from regard.tasks.generation import GeneratedText
     from regard.tasks.translation.model import TranslationModel
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 LINES_AT_A_TIME = 1024
 NAME = "prediction"
 """Name of the added column if the run has no name of its targets."""
-NAMES = tuple(dict.fromkeys((*SOURCE_NAMES, *TEXT_NAMES)))
-"""Usual names of the column of the sources, the most usual first."""
 
 
 def data_of(run: Path) -> DataConfig:
@@ -100,7 +96,7 @@ class TranslationJob:
         file, output = self.file, self.outputs.texts
         if not self._is_table():
             return lines_of(file, output, LINES_AT_A_TIME, warn)
-        rows = rows_of(file, self.data, output, NAMES)
+        rows = rows_of(file, self.data, output, _usual_names())
         if is_table_name(output) and (self.num_best > 1 or self.verbose):
             raise UserError(
                 f"{output} has one translation in each row: leave out --nbest and --verbose, "
@@ -125,15 +121,20 @@ class TranslationJob:
 
     def _is_table(self) -> bool:
         path = Path(self.file.file)
-        if self.file.file == STREAM or not is_table(path):
+        if self.file.file == STREAM:
+            return False
+        from regard.data.files.source_table import is_table
+        from regard.data.recognition.table import open_table
+
+        if not is_table(path):
             return False
         if suffix_of(path) != ".tsv" or self.file.table_option:
             return True
         settings = self.file.settings(self.data)
-        cells = open_table(path, settings, NAMES).first
+        cells = open_table(path, settings, _usual_names()).first
         names = settings.source_columns
         if names is None and len(cells) > 1 and not settings.feature_columns:
-            names = NAMES
+            names = _usual_names()
         return find_column(cells, names or ()) is not None
 
 
@@ -149,8 +150,10 @@ class Translation:
     """Takes sentences about the file of prefixes."""
 
     def __post_init__(self) -> None:
-        self.columns = tuple[AddedColumn, ...]()
+        self.columns: tuple[AddedColumn, ...] = ()
         if self.source.table is not None and is_table_name(self.job.outputs.texts):
+            from regard.data.files.source_table import AddedColumn
+
             self.columns = (AddedColumn(self._target_name(self.source.table)),)
         sides = self.model.tokenizers.source, self.model.tokenizers.target
         is_cut = any(side.settings.kind == "characters" for side in sides)
@@ -253,6 +256,13 @@ class Translation:
         if name is None or name.isdecimal() or find_column(table.header or (), [name]) is not None:
             return NAME
         return name
+
+
+def _usual_names() -> tuple[str, ...]:
+    """Return usual names of the column of the sources, the most usual first."""
+    from regard.data.recognition.header import SOURCE_NAMES, TEXT_NAMES
+
+    return tuple(dict.fromkeys((*SOURCE_NAMES, *TEXT_NAMES)))
 
 
 def _steps(translation: GeneratedText) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.attention import none_if_full
-from regard.data.special_tokens import END, PAD
+from regard.attention.masks import none_if_full
 from regard.layers.routing import Routings, routings
 from regard.models.contracts import (
     AttentionBlock,
@@ -26,8 +25,9 @@ from regard.models.contracts import (
     Penalty,
     TrainedDecoder,
 )
+from regard.models.seq2seq import inputs_with_target
 from regard.names import AttentionKind
-from regard.shapes import Bool, Float, Int, Tensor
+from regard.shapes import Float, Int, Tensor
 
 
 class EncoderWithExperts(nn.Module):
@@ -97,14 +97,6 @@ class DecoderWithExperts(nn.Module):
             output, state = self.inner.step(tokens, state, need_weights=need_weights)
         blocks = _blocks("decoder_experts", opened, tokens) if need_weights else ()
         return replace(output, attention=output.attention + blocks), state
-
-
-def inputs_with_target(
-    inputs: Int[Tensor, "batch target"],
-) -> Bool[Tensor, "batch target"] | None:
-    """Return the mask of a decoder's inputs that have a target; None if all have one. Padding has
-    none, nor has END, which is the last input of targets that are shorter than others."""
-    return none_if_full((inputs != PAD) & (inputs != END))
 
 
 def _blocks(kind: AttentionKind, opened: Routings, positions: Tensor) -> tuple[AttentionBlock, ...]:

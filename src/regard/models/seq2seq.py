@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from regard.attention.masks import none_if_full
 from regard.data.batch import PairBatch, Tokens
 from regard.data.special_tokens import END, PAD, UNKNOWN
 from regard.models.contracts import (
@@ -23,7 +24,6 @@ from regard.models.contracts import (
     Penalty,
     TrainedDecoder,
 )
-from regard.models.experts import inputs_with_target
 from regard.models.memory import BuildMemory, repeat_memory
 from regard.models.penalties import AttentionPenalty
 from regard.shapes import Bool, Float, Int, Tensor
@@ -155,3 +155,11 @@ def predicted_inputs(
         # Bengio et al. 2015, section 2.4 if teacher_forcing: y_t with probability e_i, else max P
         sampled[:, position + 1] = torch.where(forced[:, position + 1], true, predicted)
     return inputs.index_copy(0, rows, sampled)
+
+
+def inputs_with_target(
+    inputs: Int[Tensor, "batch target"],
+) -> Bool[Tensor, "batch target"] | None:
+    """Return the mask of a decoder's inputs that have a target; None if all have one. Padding has
+    none, nor has END, which is the last input of targets that are shorter than others."""
+    return none_if_full((inputs != PAD) & (inputs != END))

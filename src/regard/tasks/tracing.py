@@ -30,7 +30,6 @@ from regard.models.seq2seq import Seq2Seq
 from regard.runtime.device import cpu_by_default
 from regard.search import Forced, HypothesisAttention, Lattice, forced
 from regard.shapes import Tensor
-from regard.tasks.gradients import target_gradients
 from regard.tasks.memory import DecodingMemory, batches_within
 from regard.trace import AttentionMap, BeamLattice, Step, Trace
 
@@ -292,6 +291,8 @@ class Tracer:
                 "gradients are drawn for sources of tokens or numbers, but this run reads images: "
                 "choose another --kind"
             )
+        from regard.tasks.gradients import target_gradients
+
         return target_gradients(self._first, self.sources.pad([output.source]), output.target)
 
     @cpu_by_default()

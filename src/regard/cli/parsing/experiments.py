@@ -28,8 +28,7 @@ from regard.corpora.table_settings import (
     run_name,
     with_fields,
 )
-from regard.data.files.named_rows import SUFFIXES
-from regard.data.files.tables import TableSettings, suffix_of
+from regard.data.files.tables import SUFFIXES, TableSettings, suffix_of
 from regard.data.recognition.formats import recognise
 from regard.data.recognition.inspection import Inspection, can_inspect, inspect
 from regard.errors import UsageError, UserError

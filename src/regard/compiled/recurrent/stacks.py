@@ -21,7 +21,20 @@ from regard.runtime.modes import needs_formula
 from regard.shapes import Bool, Float, Int, Tensor
 
 
-class _Stack(Accelerated):
+class _AnyStack(Accelerated):
+    """A stack that also computes its layers from packed weights."""
+
+    def packable_weights(self) -> Iterable[tuple[nn.Module, str]]:
+        any_stack = cast(AnyStack, self)
+        if is_exact(any_stack):
+            for layer in any_stack.modules():
+                if isinstance(layer, nn.RNNBase):
+                    for name, _ in layer.named_parameters():
+                        if name.startswith("weight"):
+                            yield layer, name
+
+
+class _Stack(_AnyStack):
     """A stack whose layers have one input. A replaced layer and a layer with hooks are called."""
 
     def step(
@@ -71,7 +84,7 @@ class ResidualStack(_Stack, residual_stack.ResidualStack):
     """`ResidualStack` by `scan`."""
 
 
-class FastForwardStack(Accelerated, fast_forward_stack.FastForwardStack):
+class FastForwardStack(_AnyStack, fast_forward_stack.FastForwardStack):
     """`FastForwardStack` with one operator for all positions of a layer."""
 
     def _run(
@@ -93,8 +106,6 @@ class FastForwardStack(Accelerated, fast_forward_stack.FastForwardStack):
 
 
 AnyStack = LayerStack | fast_forward_stack.FastForwardStack
-ACCELERATED_STACKS = RecurrentStack, ResidualStack, FastForwardStack
-"""Stacks that also compute their layers from packed weights."""
 
 
 def is_exact(any_stack: AnyStack) -> bool:

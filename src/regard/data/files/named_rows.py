@@ -23,17 +23,6 @@ from regard.errors import UserError
 from regard.names import TableFormat
 from regard.storage.files import open_bytes, read_bytes
 
-SUFFIXES: dict[str, TableFormat] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".xlsx": "workbook",
-    ".xlsm": "workbook",
-    ".xlsb": "workbook",
-    ".xls": "workbook",
-    ".ods": "workbook",
-    ".parquet": "parquet",
-}
-"""Formats by the suffix of the file name."""
 TITLES: dict[TableFormat, str] = {
     "jsonl": "JSON lines",
     "json": "JSON array",

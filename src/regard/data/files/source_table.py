@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from regard.characters import is_blank_text
 from regard.data.files.lines import LEGACY_ENCODING
-from regard.data.files.named_rows import SUFFIXES, has_json_records
+from regard.data.files.named_rows import has_json_records
 from regard.data.files.tables import (
     SEPARATORS,
+    SUFFIXES,
     Row,
     TableSettings,
     find_column,

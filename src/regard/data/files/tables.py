@@ -12,10 +12,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.data.files.lines import MAX_LINE, Line
-from regard.names import DecimalMark, Fault, TargetKind
+from regard.names import DecimalMark, Fault, TableFormat, TargetKind
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 """Usual separators of columns by the suffix of the file name."""
+SUFFIXES: dict[str, TableFormat] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".xlsx": "workbook",
+    ".xlsm": "workbook",
+    ".xlsb": "workbook",
+    ".xls": "workbook",
+    ".ods": "workbook",
+    ".parquet": "parquet",
+}
+"""Formats whose columns have names or types, by the suffix of the file name."""
 NEARLY_ALL = 0.9
 """Share of rows with the same number of cells, if most rows have more cells than the header."""
 MIN_ROWS = 5

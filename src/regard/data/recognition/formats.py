@@ -23,8 +23,9 @@ from regard.data.files.lines import (
     noting,
     numbers_of,
 )
-from regard.data.files.named_rows import SUFFIXES, TITLES, has_json_records, named_rows
+from regard.data.files.named_rows import TITLES, has_json_records, named_rows
 from regard.data.files.tables import (
+    SUFFIXES,
     Quotes,
     Row,
     TableSettings,

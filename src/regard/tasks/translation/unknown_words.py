@@ -20,7 +20,6 @@ from regard import trace
 from regard.config import SearchConfig
 from regard.data.files.lines import NOTES
 from regard.data.text.features import SEPARATOR
-from regard.data.text.parallel import read_pairs
 from regard.errors import UserError
 from regard.tasks.translation.encoding import Tokenizers
 from regard.trace import AttentionMap
@@ -95,6 +94,8 @@ def read_lexicon(path: Path) -> Mapping[str, str]:
 @lru_cache(maxsize=4)
 def _read_lexicon(path: Path, _changed: int) -> Mapping[str, str]:
     """Read a file that is cached until it changes, because texts come in many small batches."""
+    from regard.data.text.parallel import read_pairs
+
     corpus = read_pairs(path)
     changed = ("byte-order mark", *NOTES)
     unusable = [problem for problem in corpus.problems if problem.kind not in changed]
