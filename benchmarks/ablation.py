@@ -2,6 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/ablation.py DATA
     OMP_NUM_THREADS=1 python benchmarks/ablation.py DATA --instruction-set avx2 --only decoding
+    OMP_NUM_THREADS=1 python benchmarks/ablation.py DATA --without-kernels --parts 'all forms'
 
 DATA contains Multi30k, English and German. In one process, turns with a part and without it
 alternate: some updates of training on the same batches, or a search over the same sentences, with
@@ -94,6 +95,13 @@ def default_allocator() -> Iterator[None]:
     mallopt(TRIM_THRESHOLD, NEVER)
 
 
+def plain() -> AbstractContextManager[Any]:
+    """Compute formulas alone."""
+    import regard
+
+    return regard.plain()
+
+
 def plain_copy(model: Any, dtype: Any = None) -> Any:
     """Return a copy for inference with plain weights, in place of `freeze`."""
     copy = deepcopy(model).eval().requires_grad_(False)
@@ -125,6 +133,7 @@ TRAINING_PARTS = {
         returning("regard.compiled.recurrent.lookup.joined_parameters", None),
     ),
     "kept memory": default_allocator,
+    "all forms": plain,
 }
 DECODING_PARTS = {
     "frozen weights": lambda: patch("regard.compiled.freeze.freeze", plain_copy),
@@ -139,6 +148,7 @@ DECODING_PARTS = {
     "additive kernel": without_kernels("regard.compiled.attention.fused_additive.backends"),
     "candidates": without_kernels("regard.compiled.candidates"),
     "kept memory": default_allocator,
+    "all forms": plain,
 }
 RECURRENT = frozenset({"lstm", "fed", "gru"})
 USED_BY = {
@@ -316,12 +326,19 @@ def main() -> None:
     parser.add_argument("--precisions", nargs="+", choices=precisions, default=precisions)
     parser.add_argument("--threads", nargs="+", type=int, default=(1,))
     parser.add_argument("--rounds", type=int, default=15, help="pairs of turns (default: 15)")
+    parser.add_argument(
+        "--without-kernels",
+        action="store_true",
+        help="measure as if the C++ kernels were not compiled",
+    )
     parser.add_argument("--json", type=Path, help="file of the results")
     options = parser.parse_args()
     instruction_sets.restart(options.instruction_set)
     from regard.runtime.memory_policy import keep_freed_memory
 
     keep_freed_memory()
+    if options.without_kernels:
+        patch("regard.kernels._LIBRARY", None).start()
     gains: list[Gain] = []
     for gain in measure(options):
         gains.append(gain)
