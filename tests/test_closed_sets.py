@@ -212,7 +212,7 @@ SETS = {
         reason="recognised from the file",
     ),
     "ColumnKind": Uses(
-        {"columns": strings("data/recognition/test_columns")},
+        {"columns": strings("data/recognition/test_kinds")},
         reason="recognised from the cells",
     ),
     "DecimalMark": Uses(
