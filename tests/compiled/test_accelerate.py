@@ -22,7 +22,7 @@ from torch.distributed.tensor import DTensor
 import regard
 from regard.attention import Additive, Attention, Concat, Dot, General, ScaledDot, SharedAdditive
 from regard.building.translators import build_translation
-from regard.compiled.accelerate import MODULES
+from regard.compiled.accelerate import MODULES, accelerated
 from regard.compiled.exact import formula_of
 from regard.data.batch import START, pad
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
@@ -251,6 +251,14 @@ def test_subclasses_and_changed_modules_are_left_with_the_reason():
         ("1 (Additive)", "has hooks or a forward of its own"),
     )
     check_message(str(record).splitlines()[0])
+
+
+def test_the_record_of_a_built_model_says_that_formulas_run(caplog):
+    caplog.set_level("DEBUG", "regard")
+    accelerated(nn.Sequential(Additive(3, 3, 2)))
+    with regard.plain():
+        accelerated(nn.Sequential(Additive(3, 3, 2)))
+    assert caplog.messages == ["accelerated: 0 (Additive)", "by formulas: all modules (--plain)"]
 
 
 @pytest.mark.parametrize("name", ["additive", "bahdanau", "luong"])

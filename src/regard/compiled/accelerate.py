@@ -10,6 +10,7 @@ from typing import TypeVar
 from torch import nn
 
 from regard.compiled.exact import is_exactly
+from regard.runtime.modes import is_plain
 
 log = logging.getLogger(__name__)
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
@@ -68,7 +69,8 @@ def accelerate(model: nn.Module) -> Acceleration:
 
 def accelerated(model: AnyModel) -> AnyModel:
     """Return a model that was just built, after `accelerate`. What was replaced is in the log."""
-    log.debug("%s", accelerate(model))
+    acceleration = accelerate(model)
+    log.debug("%s", "by formulas: all modules (--plain)" if is_plain() else acceleration)
     return model
 
 
