@@ -10,7 +10,6 @@ import pytest
 
 from regard.data.files.source_table import SourceTable
 from regard.data.files.tables import TableSettings, column_name
-from regard.data.images.annotations import read_captions
 from regard.data.labels.readers import read_labelled
 from regard.data.recognition import inspection
 from regard.data.recognition.formats import recognise
@@ -150,14 +149,6 @@ def test_ragged_rows_are_no_titles(tmp_path, first):
     )
 
 
-def test_captions_may_have_a_title(tmp_path):
-    path = tmp_path / "captions.csv"
-    rows = [f"{n},{n}.jpg,a picture of {a}" for n, (a, _) in enumerate(ROWS)]
-    path.write_text("\n".join(["# Pictures", "id,file,caption", *rows]) + "\n")
-    captions = read_captions(path).train
-    assert (len(captions.pairs), [problem.line for problem in captions.problems]) == (30, [1])
-
-
 def test_inspection_announces_the_header_that_the_reader_skips(tmp_path):
     path = tmp_path / "a.csv"
     rows = [f"{a} {b},{'AB'[n % 2]},{b}" for n, (a, b) in enumerate(ROWS)]
@@ -200,18 +191,6 @@ def test_a_repeated_header_is_left_out(tmp_path, names):
     assert "1 with the header again (line 33)" in " ".join(corpus.summary())
     path.write_text("the dog,der Hund\n" * 3)
     assert len(read(path).pairs) == 3
-
-
-def test_a_repeated_header_of_labels_is_left_out(tmp_path):
-    export = "id,review,label\n" + "".join(f"{n},film {n},{'yn'[n % 2]}\n" for n in range(30))
-    path = tmp_path / "joined.csv"
-    path.write_text(export * 2)
-    assert inspect(path).roles.title == "labels (2 in 60 rows)"
-    corpus = read_labelled(path)
-    assert len(corpus.pairs) == 60
-    assert [(problem.kind, problem.line) for problem in corpus.problems] == [
-        ("repeated header", 32)
-    ]
 
 
 def test_another_script_among_many_scripts_is_no_header(tmp_path):

@@ -111,11 +111,6 @@ def test_features_follow_the_source_after_tabs():
     assert read(bare, ("1",), ("3",), ("2",)).pairs == (Pair("a\tb", "c", 1),)
 
 
-def test_two_columns_without_usual_names_are_read_in_order():
-    table = table_of(pandas.DataFrame({"x1": ["a"], "x2": ["b"]}))
-    assert read(table).pairs == (Pair("a", "b", 1),)
-
-
 @pytest.mark.parametrize(
     "data",
     [

@@ -9,7 +9,6 @@ import pytest
 
 from regard.data.files.lines import LeftOut, LineProblem
 from regard.data.files.tables import Quotes, TableSettings, num_columns
-from regard.data.images.annotations import read_captions
 from regard.data.labels.readers import read_labelled
 from regard.data.recognition.formats import recognise
 from regard.data.text.parallel import read_pairs
@@ -85,19 +84,11 @@ def test_a_blank_cell_beyond_an_optional_column_shows_a_shifted_row(tmp_path):
     assert len(pairs(write(tmp_path / "b.csv", ["source,target,note,", *closed]))[0]) == 58
 
 
-def test_labels_values_and_captions_with_more_cells_are_left_out(tmp_path):
-    rows = [f"text {n},{'ham' if n % 2 else 'spam'}" for n in range(40)]
-    rows[10:12] = ["win money, now and here,spam", "come in, please,ham"]
-    corpus = read_labelled(write(tmp_path / "a.csv", ["text,label", *rows]), SETTINGS)
-    assert {pair.target for pair in corpus.pairs} == {"ham", "spam"}
-    assert (len(corpus.pairs), [p.line for p in corpus.problems]) == (38, [12, 13])
-    rows = [*(f"text {n},{n}.5" for n in range(40)), "a,b,3"]
-    corpus = read_labelled(write(tmp_path / "n.csv", ["text,score", *rows]), SETTINGS, None)
-    assert (len(corpus.pairs), [p.line for p in corpus.problems]) == (40, [42])
-    rows = [f"{n}.jpg,a dog" for n in range(30)]
-    rows[3] = "3.jpg,a dog, and a cat"
-    train = read_captions(write(tmp_path / "c.csv", ["image,caption", *rows])).train
-    assert (len(train.pairs), [p.line for p in train.problems]) == (29, [5])
+def test_a_column_of_the_settings_belongs_to_the_table(tmp_path):
+    rows = [f"word {n},Wort {n}{f',note {n}' if n % 4 == 0 else ''}" for n in range(60)]
+    settings = TableSettings(source_columns=("1",), target_columns=("3",))
+    corpus = read_pairs(write(tmp_path / "a.csv", rows), settings=settings)
+    assert [pair.target for pair in corpus.pairs] == [f"note {n}" for n in range(0, 60, 4)]
 
 
 def test_wrong_quotes_leave_out_their_line_only(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-
 import pytest
 
 from regard.data.files.tables import TableSettings
@@ -75,19 +73,6 @@ def test_a_header_with_one_known_name_is_read_if_there_are_two_columns(tmp_path)
     assert read(plain)[0][0] == ("who ?", "question", 1)
 
 
-@pytest.mark.parametrize(
-    ("content", "settings"),
-    [
-        ("Text;Label\r\ngut, ja;ä\r\n".encode("utf-16"), None),
-        ("Text;Label\ngut, ja;ä\n".encode("cp1250"), TableSettings(encoding="cp1250")),
-        (b"\xef\xbb\xbf" + "1|gut, ja|ä\n".encode(), columns(("2",), ("3",))),
-    ],
-)
-def test_encodings_delimiters_and_columns_by_number(tmp_path, content, settings):
-    ((source, target, _),) = read(written(tmp_path / "a.csv", content), settings)[0]
-    assert (source, target) == ("gut, ja", "ä")
-
-
 def test_several_columns_are_several_numbers_and_unread_ones_are_reported(tmp_path):
     path = written(tmp_path / "a.csv", "text,y1,Y2,id\ngood,1,2.5,7\nbad,3,,8\n")
     pairs, (left_out, unused) = read(path, columns(target=("y1", "y2")))
@@ -96,12 +81,6 @@ def test_several_columns_are_several_numbers_and_unread_ones_are_reported(tmp_pa
     assert unused == f"columns of {path} that are not read: id"
     plain = written(tmp_path / "b.tsv", "good\t1\t2\n")
     assert read(plain)[1][0].startswith(f"{plain} has 3 columns and no header: column 1")
-
-
-def test_zipped_files_are_read(tmp_path):
-    path = tmp_path / "a.csv.gz"
-    path.write_bytes(gzip.compress(b"text,label\ngood,yes\n"))
-    assert read(path)[0] == [("good", "yes", 2)]
 
 
 def test_folders_are_labels(tmp_path):
@@ -246,8 +225,3 @@ def test_files_of_a_folder_that_are_not_utf8_have_one_encoding_and_are_reported(
     assert {pair.source for pair in corpus.pairs} == {*texts.values(), "день"}
     (summary,) = corpus.summary()
     assert summary.startswith(f"read 12 files of {tmp_path} as koi8_r, which are not UTF-8: gut/0")
-
-
-def test_rows_of_a_table_without_a_label_have_too_few_columns(tmp_path):
-    path = written(tmp_path / "a.csv", "text,label\na dog,x\na cat\nan ox,y\n")
-    assert read(path)[1] == (f"left out 1 line of {path}: 1 with too few columns (line 3)",)

@@ -17,6 +17,7 @@ from regard.data.recognition.kinds import is_informative, kind_of
         (["0.1 0.2", "1 2 3"], "series"),
         (["cola 1.20; bread 0.80", "tea 2"], "items"),
         (["00017", "00394", "12000"], "code"),
+        ([*map(str, range(10117, 10177)), "01067"], "code"),
         (["A00017", "P-1234-XL", "978-3-16-148410-0", "DE89 3704 0044 0532 0130"], "code"),
         (["https://example.org/a", "www.example.org", "anna@example.org"], "code"),
         (["0a1b2c3d-17", "1.2-3", "+49 40 123456"], "code"),

@@ -36,6 +36,10 @@ JSON_ARRAY = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*\{")
 JSON_OBJECT = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"')
 """Beginning of an object that has fields."""
 SPACES = re.compile(r"\s*")
+MEMBER = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*:\s*')
+"""Name of a field, before its value."""
+AFTER_MEMBER = re.compile(r"\s*(?:,|(\}\s*\Z))")
+"""Comma after a field, or the end of an object and of its file."""
 DECODER = json.JSONDecoder()
 MAX_BEGINNING = 4096
 """Number of bytes in which an array of objects begins."""
@@ -96,25 +100,16 @@ def _has_records(path: Path, stamp: tuple[int, int]) -> bool:
 def _place_of_records(text: str) -> int | None:
     """Return the position of the only list of objects inside the object that a text is. None if it
     has no such list, more than one, or a list of images."""
-    try:
-        end, places = _after_spaces(text, text.index("{") + 1), list[int]()
-        while text[end : end + 1] == '"':
-            name, end = DECODER.raw_decode(text, end)
-            end = _after_spaces(text, end)
-            start = _after_spaces(text, end + 1)
-            if name == "images" or text[end : end + 1] != ":":
-                return None
-            value, end = DECODER.raw_decode(text, start)
+    with suppress(ValueError, RecursionError):
+        end, places = text.index("{") + 1, list[int]()
+        while (member := MEMBER.match(text, end)) and member[1] != "images":
+            value, end = DECODER.raw_decode(text, member.end())
             if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
-                places.append(start)
-            end = _after_spaces(text, end)
-            if text[end : end + 1] == "}":
-                return places[0] if len(places) == 1 and not text[end + 1 :].strip() else None
-            if text[end : end + 1] != ",":
-                return None
-            end = _after_spaces(text, end + 1)
-    except (ValueError, RecursionError):
-        pass
+                places.append(member.end())
+            after = AFTER_MEMBER.match(text, end)
+            if after is None or after[1]:
+                return places[0] if after and len(places) == 1 else None
+            end = after.end()
     return None
 
 
@@ -176,16 +171,14 @@ def _json_objects(
     for line in lines:
         if not line.text.strip():
             continue
+        item: dict[str, Any] | UserError
         try:
-            value = json.loads(line.text)
-        except (ValueError, RecursionError) as error:
-            yield line, _wrong_json(path, line.number, error)
-            continue
-        try:
-            fields: dict[str, Any] | UserError = _fields(value, path, line)
+            item = _fields(json.loads(line.text), path, line)
         except UserError as error:
-            fields = error
-        yield line, fields
+            item = error
+        except (ValueError, RecursionError) as error:
+            item = _wrong_json(path, line.number, error)
+        yield line, item
 
 
 def _array_objects(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
@@ -222,15 +215,10 @@ def _json_text(path: Path) -> str:
         raise UserError(f"{path} is not UTF-8, the encoding of JSON: save it as UTF-8") from error
 
 
-def _after_spaces(text: str, start: int) -> int:
-    """Return the position of the next character that is no space."""
-    match = SPACES.match(text, start)
-    return match.end() if match else start
-
-
 def _next_place(text: str, number: int, start: int) -> tuple[int, int]:
     """Return the number of the line and the position of the next character that is no space."""
-    end = _after_spaces(text, start)
+    match = SPACES.match(text, start)
+    end = match.end() if match else start
     return number + text.count("\n", start, end), end
 
 

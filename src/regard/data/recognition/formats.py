@@ -48,7 +48,7 @@ from regard.data.recognition.dictionaries import (
 )
 from regard.data.recognition.encodings import UTF8, Encoding
 from regard.data.recognition.header import (
-    has_header,
+    first_row,
     is_usual_name,
     lacks_first_name,
     lacks_name,
@@ -261,7 +261,7 @@ def _below_titles(
     if lacks_first_name(cells, settings, are_quoted=_begin_quoted(lines, form.quotes)):
         return replace(form, has_row_names=True, width=len(cells[0]) + 1)
     names_a_column = settings.header is not False and any(map(is_usual_name, cells[0]))
-    has_names = has_header(cells, settings)
+    has_names = first_row(cells, settings).is_header
     if has_names:
         check_widths(path, cells[0], cells[1:])
     is_header = names_a_column or has_names

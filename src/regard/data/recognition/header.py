@@ -101,11 +101,6 @@ class FirstRow(NamedTuple):
     is_certain: bool = True
 
 
-def has_header(rows: Sequence[Sequence[str]], settings: TableSettings) -> bool:
-    """Return whether the first row names the columns, as `first_row` decides."""
-    return first_row(rows, settings).is_header
-
-
 def first_row(rows: Sequence[Sequence[str]], settings: TableSettings) -> FirstRow:
     """Return whether the first row names the columns: the setting says so, the row has a column
     that the settings name, half of its cells are usual names, all of its cells are names of
