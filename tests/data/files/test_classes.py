@@ -41,6 +41,10 @@ def noisy(n, draw):
     return min(29, max(0, int(draw.gauss(n % 30, 4))))
 
 
+def ordered(n, draw):
+    return min(29, max(0, round(draw.gauss(n % 30, 1))))
+
+
 def named(rows):
     return [(text, number, f"the intent of {KEYS[number]} s") for text, number in rows]
 
@@ -80,6 +84,7 @@ CASES = {
         "price",
     ),
     "noisy": (rows_of(noisy, 3000), (), "number", "2"),
+    "ordered": (rows_of(ordered, 3000), (), "number", "2"),
     "counts": (rows_of(lambda n, draw: int(draw.expovariate(0.1))), ("text", "n"), "number", "n"),
     "fractions": (rows_of(lambda n, draw: n % 50 / 7), ("text", "label"), "number", "label"),
 }

@@ -39,6 +39,7 @@ PACKAGES = [
     (name, f"The team for everything of kind {n % 7} <team-{n % 7}@example.org>", f"tool {n}", kind)
     for n, ((_, name), (_, kind)) in enumerate(zip(WORDS, QUESTIONS, strict=True))
 ]
+REPEATED = [(f"A{n:05d}-{n % 7}", f"item {n % 13}", "AB"[n % 13 % 2]) for n in range(300)]
 REVERSED = [(str(number), str(number)[::-1]) for number in range(210, 9000, 170)]
 PRICES = [(f"a house with {latin}", str(1000 + 7 * n)) for n, (_, latin) in enumerate(WORDS)]
 
@@ -100,6 +101,7 @@ def both(rows, words):
         (swapped(QUESTIONS), ("topic", "question"), "labels", (1, 0)),
         ([(n, *row, "anna") for n, row in enumerate(QUESTIONS)], (), "labels", (1, 2)),
         (REVIEWS, ("review", "stars"), "labels", (0, 1)),
+        (REPEATED, ("code", "thing", "topic"), "labels", (1, 2)),
         (PACKAGES, ("Paket", "Betreuer", "Zweck", "Abteilung"), "labels", (0, 3)),
         (PICTURES, (), "captions", (0, 1)),
         (PICTURES, ("Filename", "Description"), "captions", (0, 1)),

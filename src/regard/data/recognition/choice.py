@@ -44,11 +44,18 @@ def source_column(table: ColumnKinds, target: int | None) -> int | None:
         return named
     if texts:
         return max(texts, key=table.amount)
+    fewest = min(map(table.num_values, table.targets if target is None else [target]), default=0)
+    texts = [
+        column
+        for column in others
+        if table.kinds[column] == "text"
+        and table.num_values(column) >= MIN_TEXTS_PER_LABEL * fewest
+    ]
     different = [column for column in others if 2 * table.num_values(column) > table.num_rows]
     is_set = target is not None or table.source is not None
     numbers = [column for column in others if table.is_quantity(column)]
-    candidates = different or (others if is_set else numbers)
-    if table.header is None and len(candidates) == len(table.useful) == 2:
+    candidates = texts or different or (others if is_set else numbers)
+    if table.header is None and not texts and len(candidates) == len(table.useful) == 2:
         return candidates[0]  # lines of SOURCE TAB TARGET, such as 1230 and 0321
     return min(candidates, key=lambda column: rank(table, column), default=None)
 
@@ -141,7 +148,7 @@ def are_one_to_one(table: ColumnKinds, source: int, target: int) -> bool:
 
 def are_quantities(table: ColumnKinds, source: int, target: int) -> bool:
     """Return whether targets are quantities. Numbers that may be those of classes are, if the words
-    of the source do not predict them."""
+    of the source do not predict them, or predict their order better."""
     if table.target_kind == "number" or table.is_quantity(target):
         return True
     is_named = table.have_classes[target] or table.target is not None
@@ -149,7 +156,9 @@ def are_quantities(table: ColumnKinds, source: int, target: int) -> bool:
     if is_named or has_few or not table.may_be_classes(target):
         return False
     texts, numbers = table.cells[source], table.cells[target]
-    return predictability(texts, numbers, has_numbers=False) < MIN_PREDICTABILITY
+    as_labels = predictability(texts, numbers, has_numbers=False)
+    as_order = predictability(texts, numbers, has_numbers=True)
+    return as_labels < max(MIN_PREDICTABILITY, as_order - SIMILAR)
 
 
 def names_of_numbers(table: ColumnKinds, source: int, target: int) -> int | None:
