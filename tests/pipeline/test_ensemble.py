@@ -176,6 +176,7 @@ def test_members_that_were_trained_on_other_data_are_named(run, other, tmp_path,
 
 def test_results_name_the_members(run, other, tmp_path):
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
+    folder.results.unlink(missing_ok=True)  # of a test that has evaluated the shared run
     together, pairs = TranslationModel.load(folder.path, other), [Pair("a b", "a b", 1)]
     for ensemble in ((), (str(other),), (str(other),)):
         options = EvaluationOptions(together.experiment.search, ensemble=ensemble)

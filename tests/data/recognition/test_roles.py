@@ -54,7 +54,7 @@ def written(tmp_path, rows, head=(), name="a.csv", delimiter=","):
 
 def roles_of(header, rows, columns=(None, None)):
     """Return the roles of the columns of data in memory."""
-    table = Table("rows", header, rows, FileFormat("memory"))
+    table = Table("rows", header and tuple(header), rows, FileFormat("memory"))
     return assign_roles(ColumnKinds(table, TableSettings(), columns))
 
 
