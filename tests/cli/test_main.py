@@ -1,6 +1,7 @@
 """Options of the command line that hold for every command."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -23,3 +24,18 @@ def test_plain_runs_the_formulas_with_any_command(words, is_plain):
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.splitlines()[-1] == str(is_plain)
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "line"),
+    [(signal.SIGINT, 130, "regard: interrupted\n"), (signal.SIGTERM, 143, "regard: terminated\n")],
+)
+def test_a_signal_before_the_command_ends_with_a_line(number, status, line):
+    code = (
+        "import signal\nfrom regard.cli import main\nfrom regard.runtime import instruction_set\n"
+    )
+    code += f"instruction_set.limit = lambda: signal.raise_signal({int(number)})\nmain.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "recipes"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (status, line)

@@ -64,9 +64,11 @@ def main() -> None:
     try:
         torchrun.end_with_launcher()
         status = run(sys.argv[1:])
-    except KeyboardInterrupt:  # while an error was being printed
+    except KeyboardInterrupt:  # before a command began, or while an error was being printed
+        print("regard: interrupted", file=sys.stderr)
         status = signals.INTERRUPTED
     except signals.TerminatedError:
+        print("regard: terminated", file=sys.stderr)
         status = signals.TERMINATED
     finally:
         signals.ignore()
