@@ -318,7 +318,7 @@ def combinations() -> Iterator[tuple[str, torch.dtype, str]]:
         yield from product([name], types, modes)
 
 
-@pytest.mark.parametrize(("name", "dtype", "mode"), combinations())
+@pytest.mark.parametrize(("name", "dtype", "mode"), list(combinations()))
 def test_a_frozen_module_gives_the_numbers_of_the_module(name: str, dtype: torch.dtype, mode: str):
     is_rough = "autocast" in mode or mode == "to bfloat16"
     check(name, dtype, MODES[mode], max(TOLERANCE[dtype], 0.08 * is_rough))

@@ -12,7 +12,7 @@ from regard.errors import UserError
 from regard.pipeline import train as training
 from regard.storage.weights import TRAINED
 from regard.training.losses.loss import CrossEntropy
-from regard.training.objectives.objective import NextToken
+from regard.training.objectives.objective import Loss, NextToken
 from regard.training.peak_memory import peak_of_update
 from tests.messages import check_message, raises
 from tests.small_runs import smaller
@@ -33,6 +33,20 @@ def test_the_estimate_has_the_weights_and_grows_with_the_sentences():
     peaks = [peak_of_update(model, blockwise, rows(n), "float32") for n in (10, 20, 40)]
     assert peaks[0] > weights
     assert peaks[2] - peaks[1] == pytest.approx(2 * (peaks[1] - peaks[0]), rel=0.01)
+
+
+class InBlocks(NextToken):
+    """An objective that frees the graph of each block before the next one."""
+
+    def __call__(self, *_):
+        for size in (1000, 3000, 2000):
+            torch.ones(size, requires_grad=True).exp().sum().backward()
+        return Loss(torch.zeros(()))
+
+
+def test_a_graph_that_is_freed_does_not_count_further():
+    weight = nn.Linear(1, 1, bias=False).requires_grad_(False)
+    assert peak_of_update(weight, InBlocks(), rows(4), "float32") == 4 + 2 * 4 * 3000
 
 
 def test_frozen_weights_need_no_moments():
