@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from regard.cli.output import drop_output, warn, with_own_options
-from regard.cli.parsing.typed import is_text
-from regard.config.checks import format_value
+from regard.config.checks import format_value, is_text
 from regard.errors import ConnectionLostError, UsageError, UserError, is_out_of_memory
 from regard.runtime import instruction_set, signals, torchrun
 from regard.runtime.memory_policy import keep_freed_memory
@@ -163,8 +162,8 @@ def _in_words(error: OSError | UnicodeError) -> str:
     """Return an error of the system as one line."""
     if isinstance(error, UnicodeEncodeError):
         letters = ascii(error.object[error.start : error.end])
-        typed = not is_text(error.object)
-        remedy = "type the arguments in UTF-8" if typed else "set PYTHONIOENCODING=utf8"
+        written = is_text(error.object[error.start : error.end])
+        remedy = "set PYTHONIOENCODING=utf8" if written else "type the arguments in UTF-8"
         return f"cannot write {letters} in {error.encoding}: {remedy}"
     if isinstance(error, OSError) and error.strerror:
         return f"{shorten_name(error.filename or 'the output')}: {error.strerror.lower()}"

@@ -20,7 +20,6 @@ from regard.config.models import (
     ClassificationModelConfig,
     ModelConfig,
     PartConfig,
-    SequenceModelConfig,
     TranslationModelConfig,
     longest_sequence,
 )
@@ -52,7 +51,6 @@ __all__ = [
     "ModelConfig",
     "PartConfig",
     "SearchConfig",
-    "SequenceModelConfig",
     "TrainingConfig",
     "TranslationModelConfig",
     "longest_sequence",

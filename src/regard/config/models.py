@@ -137,7 +137,6 @@ class CaptionModelConfig:
 
 
 ModelConfig = TranslationModelConfig | ClassificationModelConfig | CaptionModelConfig
-SequenceModelConfig = TranslationModelConfig | CaptionModelConfig
 """Models that decode text."""
 PartConfig = TextEncoderConfig | ImageEncoderConfig | DecoderConfig | HeadConfig
 MODELS: dict[str, type[ModelConfig]] = {

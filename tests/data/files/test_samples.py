@@ -166,7 +166,7 @@ def test_a_sample_has_both_ends_and_equal_distances():
         assert max(second - first for first, second in pairwise(numbers)) <= 40
     for number in (0, 1, 99, 100, 101, 4999, 5000):
         sample = sample_of(iter(rows[:number]))
-        assert (list(sample.rows), sample.has_all) == (rows[:number], True)
+        assert (list(sample.rows), sample.num_rows) == (rows[:number], number)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "cp1252", "utf-8-sig"])

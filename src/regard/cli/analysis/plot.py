@@ -13,8 +13,7 @@ from regard.cli.analysis import show
 from regard.cli.output import warn
 from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs, parse
-from regard.cli.parsing.typed import is_text
-from regard.config.checks import Range
+from regard.config.checks import Range, is_text
 from regard.errors import UserError
 from regard.names import AttentionKind, Figure, OverlayScale
 from regard.runtime.memory_policy import pause_collection

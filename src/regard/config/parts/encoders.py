@@ -27,7 +27,6 @@ __all__ = [
     "BackboneEncoderConfig",
     "BagOfWordsEncoderConfig",
     "ConvolutionalEncoderConfig",
-    "EncoderConfig",
     "ImageEncoderConfig",
     "RecurrentEncoderConfig",
     "TextEncoderConfig",
@@ -168,4 +167,3 @@ TextEncoderConfig = (
 )
 """Encoders of tokens, or of numbers."""
 ImageEncoderConfig = ConvolutionalEncoderConfig | BackboneEncoderConfig
-EncoderConfig = TextEncoderConfig | ImageEncoderConfig

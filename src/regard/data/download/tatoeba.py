@@ -18,9 +18,6 @@ from regard.errors import UserError
 from regard.storage.files import whole
 
 ADDRESS = "https://www.manythings.org/anki/deu-eng.zip"
-ATTRIBUTION = (
-    "sentence pairs from Tatoeba (tatoeba.org) by way of manythings.org/anki, CC BY 2.0 FR"
-)
 
 CHUNK = 1 << 16
 TIMEOUT_SECONDS = 30

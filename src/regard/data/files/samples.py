@@ -43,11 +43,6 @@ class Sample:
     num_rows: int
     """Number of rows of the table; of a large file, an estimate."""
 
-    @property
-    def has_all(self) -> bool:
-        """Whether all rows of the table are in the sample."""
-        return len(self.rows) >= self.num_rows
-
 
 def sample_of(rows: Iterable[Cells]) -> Sample:
     """Return a sample of rows, in constant memory."""

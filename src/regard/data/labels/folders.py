@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,10 +21,9 @@ from regard.data.files.lines import (
 )
 from regard.data.recognition import encodings
 from regard.errors import UserError, counted, listed
+from regard.runtime.progress import OnProgress
 from regard.storage.files import read_bytes
 
-OnProgress = Callable[[str, int, int | None], None]
-"""Callback with a label, the number of files that are read, and the number of all files."""
 FILE_MANAGERS = ("thumbs.db", "desktop.ini", "__macosx")
 """Names of files and folders that file managers add to folders, in lower case."""
 SYSTEM_NAMES = "bin boot dev etc lib lib64 opt proc root run sbin srv sys tmp usr var"

@@ -20,7 +20,7 @@ from regard.data.examples import Corpus, ReadColumns
 from regard.data.files.lines import LEGACY_ENCODING, LeftOut, Line, LineProblem, summary_of
 from regard.data.files.pairs import divided_lines, forms_of, pair_of, rows_below_header
 from regard.data.files.tables import SEPARATORS, Row, TableSettings, show_cells, suffix_of
-from regard.data.labels.folders import OnProgress, read_folders
+from regard.data.labels.folders import read_folders
 from regard.data.recognition import formats
 from regard.data.recognition.decimals import NumberForm, undecided_mark
 from regard.data.recognition.first_words import are_marked, split_labels
@@ -30,6 +30,7 @@ from regard.data.recognition.table import IN_ORDER, Columns, Table, columns_of, 
 from regard.data.several_labels import FASTTEXT, ListText
 from regard.errors import UserError
 from regard.names import SplitName
+from regard.runtime.progress import OnProgress
 
 NAMES = (*TEXT_NAMES, *LABEL_NAMES)
 """Usual names, of which one names the columns."""
