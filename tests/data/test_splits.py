@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.examples import Pair
-from regard.data.splits import assign_splits, canonical_text, source_hashes
-
-
-def splits_of(pairs: Sequence[Pair], limits: tuple[int, int], seed: int) -> list[int]:
-    return assign_splits(source_hashes(pairs), limits, seed).tolist()
+from regard.data.splits import assign_splits, canonical_text, source_hashes, split_held_out
+from regard.errors import UserError
 
 
 def splits_by_texts(pairs: Sequence[Pair], limits: tuple[int, int], seed: int) -> list[int]:
@@ -44,7 +41,8 @@ def test_splitting_by_hashes_equals_splitting_texts(
     sources: list[str], limits: tuple[int, int], seed: int
 ) -> None:
     pairs = [Pair(source, "t", line) for line, source in enumerate(sources, start=1)]
-    assert splits_of(pairs, limits, seed) == splits_by_texts(pairs, limits, seed)
+    splits = assign_splits(source_hashes(pairs), limits, seed).tolist()
+    assert splits == splits_by_texts(pairs, limits, seed)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +72,27 @@ def splits(draw: st.DrawFn) -> tuple[tuple[Pair, ...], tuple[int, int], int]:
 @settings(max_examples=60, deadline=None)
 def test_no_source_is_in_two_splits(case: tuple[tuple[Pair, ...], tuple[int, int], int]) -> None:
     pairs, sizes, seed = case
-    parts = splits_of(pairs, sizes, seed)
-    assert (parts.count(1), parts.count(2)) == sizes
-    sources = {(pair.source.lower(), part) for pair, part in zip(pairs, parts, strict=True)}
-    assert len(sources) == len({source for source, _ in sources})
-    assert splits_of(pairs, sizes, seed) == parts
+    parts = split_held_out(pairs, sizes, seed)
+    assert (len(parts.dev), len(parts.test)) == sizes
+    assert sorted(sum(parts, ()), key=lambda pair: pair.line) == list(pairs)
+    for part in parts:
+        assert [pair.line for pair in part] == sorted(pair.line for pair in part)
+    train, dev, test = ({pair.source.lower() for pair in part} for part in parts)
+    assert len(train | dev | test) == len(train) + len(dev) + len(test)
+    assert split_held_out(pairs, sizes, seed) == parts
 
 
 def test_another_seed_gives_another_split() -> None:
     pairs = tuple(Pair(f"s{line}", "t", line) for line in range(1, 98))
-    assert splits_of(pairs, (11, 13), 1) != splits_of(pairs, (11, 13), 2)
+    assert split_held_out(pairs, (11, 13), 1).dev != split_held_out(pairs, (11, 13), 2).dev
+
+
+def test_too_few_pairs_or_sources_are_refused() -> None:
+    pairs = tuple(Pair("same", str(line), line) for line in range(1, 8))
+    with pytest.raises(UserError, match="cannot hold out 5 and 3 of 7 pairs"):
+        split_held_out(pairs, (5, 3), 1)
+    with pytest.raises(UserError, match="only 1 different sources"):
+        split_held_out(pairs, (2, 0), 1)
+    with pytest.raises(UserError, match="-1"):
+        split_held_out(pairs, (-1, 0), 1)
+    assert split_held_out(pairs, (7, 0), 1).train == ()

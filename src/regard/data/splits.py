@@ -6,17 +6,27 @@ from __future__ import annotations
 import random
 import unicodedata
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 
 from regard.data.examples import Pair
+from regard.errors import UserError
 
 TRAIN, DEV, TEST = 0, 1, 2
 """Numbers of the splits."""
 MAX_HELD_OUT = 500
 """Largest number of dev pairs, and of test pairs, if no size is set."""
+
+
+class SplitPairs(NamedTuple):
+    """Pairs of each split."""
+
+    train: tuple[Pair, ...]
+    dev: tuple[Pair, ...]
+    test: tuple[Pair, ...]
 
 
 def canonical_text(text: str) -> str:
@@ -55,3 +65,24 @@ def assign_splits(hashes: np.ndarray, max_sizes: tuple[int, int], seed: int) -> 
             room[split] -= size
             split_of[group] = split
     return split_of[groups]
+
+
+def split_held_out(pairs: Sequence[Pair], sizes: tuple[int, int], seed: int) -> SplitPairs:
+    """Hold out dev and test pairs of these sizes, such that no source is in two splits.
+
+    Sources with equal `canonical_text` stay together with all their targets. Equal seeds give equal
+    splits; each split keeps the order of the pairs. UserError if there are too few pairs, or if so
+    many pairs share their source that a split cannot be filled.
+    """
+    if min(sizes) < 0 or sum(sizes) > len(pairs):
+        raise UserError(f"cannot hold out {sizes[0]} and {sizes[1]} of {len(pairs)} pairs")
+    split_of = assign_splits(source_hashes(pairs), sizes, seed)
+    places = (np.flatnonzero(split_of == split).tolist() for split in (TRAIN, DEV, TEST))
+    splits = SplitPairs(*(tuple(pairs[place] for place in part) for part in places))
+    if (len(splits.dev), len(splits.test)) != sizes:
+        num_sources = len({canonical_text(pair.source) for pair in pairs})
+        raise UserError(
+            f"cannot hold out {sizes[0]} and {sizes[1]} of {len(pairs)} pairs: they have only "
+            f"{num_sources} different sources, and pairs with equal sources stay together"
+        )
+    return splits
