@@ -14,7 +14,7 @@ from regard.corpora.file_digests import digests_of
 from regard.corpora.held_out import HoldOut, SplitResult, split_corpus
 from regard.corpora.held_out_files import pairs_of, split_files
 from regard.corpora.number_tables import describe_numbers
-from regard.corpora.sources import read_sources
+from regard.corpora.sources import DataSources, read_sources
 from regard.data.examples import Corpus, Pair
 from regard.data.files.lines import LeftOut, LineNumbers
 from regard.data.invisible import InvisibleCharacters
@@ -110,11 +110,16 @@ class Split:
     in place of texts."""
 
 
-def read(config: Data, on_progress: OnProgress | None = None, table: Table | None = None) -> Split:
-    """Read or generate the pairs, or take those of a table, and hold out dev and test pairs. No
-    held-out source is trained on. UserError if there are no pairs, or if the held-out sizes cannot
-    be met."""
-    sources = read_sources(config, table, on_progress)
+def read(
+    config: Data,
+    on_progress: OnProgress | None = None,
+    table: Table | None = None,
+    sources: DataSources | None = None,
+) -> Split:
+    """Read or generate the pairs, or take those of a table or of `sources`, and hold out dev and
+    test pairs. No held-out source is trained on. UserError if there are no pairs, or if the
+    held-out sizes cannot be met."""
+    sources = sources or read_sources(config, table, on_progress)
     source, dev, test = sources.train, sources.dev, sources.test
     rule = HoldOut(config, sources)
     if isinstance(source, Corpus):

@@ -12,6 +12,7 @@ from regard.characters import with_escapes
 from regard.config import ClassificationDataConfig, Data, Experiment, resolve
 from regard.config.data import names_files
 from regard.corpora import splits
+from regard.corpora.sources import DataSources
 from regard.data.examples import Pair
 from regard.errors import listed
 from regard.runtime.progress import OnProgress
@@ -34,11 +35,16 @@ class DataCheck:
     findings: tuple[Finding, ...]
 
 
-def check_data(experiment: Experiment, on_progress: OnProgress | None = None) -> DataCheck:
-    """Return counts and findings of a training without training. UserError if the data cannot be
-    read, or if recipe and data do not fit."""
+def check_data(
+    experiment: Experiment,
+    on_progress: OnProgress | None = None,
+    sources: DataSources | None = None,
+) -> DataCheck:
+    """Return counts and findings of a training without training. `sources` are the pairs of the
+    data, if they are read. UserError if the data cannot be read, or if recipe and data do not
+    fit."""
     experiment = resolve(experiment)
-    split = splits.read(experiment.data, on_progress)
+    split = splits.read(experiment.data, on_progress, sources=sources)
     setup = task_of(experiment.data).prepare(experiment, split, None, on_progress)
     problem = held_out_problem(experiment, setup)
     problems = (*split.unusable, problem) if problem is not None else split.unusable

@@ -7,15 +7,14 @@ import json
 
 import pytest
 
-from regard.data.files import blocks, named_rows, workbooks
+from regard.data.files import blocks
 from regard.data.files.objects import table_of
 from regard.data.files.tables import TableSettings
-from regard.data.recognition import formats
 from regard.data.recognition.inspection import inspect, inspect_table
 from regard.data.recognition.table import USUAL_NAMES, columns_of, open_table
 from regard.data.text import parallel
 from regard.errors import UserError
-from regard.storage.files import open_bytes, read_bytes
+from regard.storage import files
 from tests.data.files.test_workbooks import workbook
 from tests.messages import raises
 
@@ -75,32 +74,21 @@ def test_the_error_lists_the_columns_and_the_option(tmp_path, settings, task):
             columns_of(table, settings, task)
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
-def test_a_file_is_opened_once_to_recognise_and_once_to_read(tmp_path, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("a.csv", 2), ("a.tsv", 2), ("a.jsonl", 2), ("a.json", 1), ("b.json", 1), ("a.xlsx", 1)],
+)
+def test_a_file_is_opened_once_to_recognise_and_once_to_read(tmp_path, monkeypatch, name, number):
     list(tables(tmp_path, HEAD, ROWS))
+    records = [dict(zip(HEAD, row, strict=True)) for row in ROWS]
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    (tmp_path / "b.json").write_text(json.dumps({"version": 1, "data": records}))
+    (tmp_path / "a.xlsx").write_bytes(workbook([("cover",)], [row[5:] for row in (HEAD, *ROWS)]))
     blocks._blocks.cache_clear()
-    opened = list[str]()
-
-    def counted(path):
-        opened.append(str(path))
-        return open_bytes(path)
-
-    for module in (blocks, formats, named_rows, parallel):
-        monkeypatch.setattr(module, "open_bytes", counted)
-    settings = TableSettings(source_columns=("word",), target_columns=("form",))
-    inspect(tmp_path / name, settings)
-    assert len(opened) == 1
-    assert len(parallel.read_pairs(tmp_path / name, settings=settings).pairs) == len(ROWS)
-    assert len(opened) == 2
-
-
-def test_a_workbook_is_parsed_once(tmp_path, monkeypatch):
-    path, opened = tmp_path / "a.xlsx", list[object]()
-    path.write_bytes(workbook([("cover",)], [row[5:] for row in (HEAD, *ROWS)]))
-    monkeypatch.setattr(
-        workbooks, "read_bytes", lambda name: opened.append(name) or read_bytes(name)
-    )
+    opened, path, open_once = list[str](), tmp_path / name, files._open
+    monkeypatch.setattr(files, "_open", lambda path: opened.append(path.name) or open_once(path))
     settings = TableSettings(source_columns=("word",), target_columns=("form",))
     inspect(path, settings)
+    assert opened == [name]
     assert len(parallel.read_pairs(path, settings=settings).pairs) == len(ROWS)
-    assert len(opened) == 1
+    assert opened == [name] * number

@@ -23,8 +23,10 @@ from regard.names import FORMAT, DecimalMark, TargetKind, TaskName, TokenizerKin
 from regard.storage.files import check_input, exists
 
 if TYPE_CHECKING:
+    from regard.corpora.sources import DataSources
     from regard.data.examples import Corpus
     from regard.data.files.tables import TableSettings
+    from regard.data.text.pairs.streamed import PairFiles
 
 
 PREFIX = "--data."
@@ -108,8 +110,11 @@ def run(arguments: list[str]) -> int:
     options = parse(Options, names, "regard check")
     several = _several_files(options)
     experiment, problem = _experiment(options, several)
+    from regard.corpora.sources import LARGE, read_sources
+
     if experiment is None:
-        _print_report(options, several or DataConfig(), is_divided=several is not None)
+        sources = None if several is None else read_sources(several)
+        _print_report(options, several or DataConfig(), sources)
         return 0
     _check_options(options, experiment.data.task)
     if problem:
@@ -117,12 +122,11 @@ def run(arguments: list[str]) -> int:
     stops = 1 if problem else 0
     if not isinstance(experiment.data, DataConfig):
         return _print_check(experiment) or stops
-    _print_report(options, experiment.data, is_divided=several is not None)
-    from regard.corpora.sources import LARGE
-
+    sources = read_sources(experiment.data)
+    _print_report(options, experiment.data, sources)
     # Encoding as for training would take long.
     is_large = sum(path.stat().st_size for path in _files(experiment.data)) >= LARGE
-    return stops if is_large else _print_check(experiment, counts=False) or stops
+    return stops if is_large else _print_check(experiment, sources) or stops
 
 
 def _several_files(options: Options) -> DataConfig | None:
@@ -222,14 +226,15 @@ def _check_options(options: Options, task: TaskName) -> None:
         )
 
 
-def _print_check(experiment: Experiment, *, counts: bool = True) -> int:
-    """Print counts and findings as training has them; return 1 if it would stop."""
+def _print_check(experiment: Experiment, sources: DataSources | None = None) -> int:
+    """Print findings as training has them, and counts unless the pairs were read for the report;
+    return 1 if training would stop."""
     from regard.cli.progress import PreparationView
     from regard.pipeline.check import check_data
 
     with PreparationView() as on_progress:
-        result = check_data(experiment, on_progress)
-    if counts:
+        result = check_data(experiment, on_progress, sources)
+    if sources is None:
         say("\n".join((*result.counts, *(f"warning: {line}" for line in result.left_out))))
     for finding in result.findings:
         label = "training would stop" if finding.severity == "stop" else "warning"
@@ -237,17 +242,18 @@ def _print_check(experiment: Experiment, *, counts: bool = True) -> int:
     return 1 if any(finding.severity == "stop" for finding in result.findings) else 0
 
 
-def _print_report(options: Options, data: DataConfig, *, is_divided: bool) -> None:
-    """Print the report on pairs of texts, by default with the tokenizers of the recipe. The pairs
-    of divided data are in several files."""
+def _print_report(options: Options, data: DataConfig, sources: DataSources | None) -> None:
+    """Print the report on pairs of texts, by default with the tokenizers of the recipe. Without
+    sources, the pairs are those of a pipe or of two files."""
     from regard.corpora.table_settings import table_settings
     from regard.data.text.report import CheckSettings, check
     from regard.data.text.tokenizer import TokenizerSettings
 
     settings = None if data.path is None and data.mix is None else table_settings(data)
-    pairs = (
-        _divided_pairs(data) if is_divided else _pairs(options.data, options.target_path, settings)
-    )
+    if sources is None:
+        pairs = _pairs(options.data, options.target_path, settings)
+    else:
+        pairs = _all_pairs(sources.train, data)
     cut = TokenizerSettings(
         options.tokenizer or data.tokenizer,
         options.source_language,
@@ -272,14 +278,12 @@ def _print_report(options: Options, data: DataConfig, *, is_divided: bool) -> No
     say("\n".join(report.lines()))
 
 
-def _divided_pairs(data: DataConfig) -> Corpus:
-    """Return the pairs of several files, as training reads them. UserError if they have no pair."""
-    from regard.corpora.sources import read_sources
-    from regard.data.text.pairs.streamed import PairFiles
+def _all_pairs(source: PairFiles | Corpus, data: DataConfig) -> Corpus:
+    """Return pairs in memory. UserError if there are none."""
+    from regard.data.examples import Corpus
     from regard.data.text.parallel import no_pairs
 
-    source = read_sources(replace(data, dev_path=None, dev_target_path=None)).train
-    corpus = source.read() if isinstance(source, PairFiles) else source
+    corpus = source if isinstance(source, Corpus) else source.read()
     if not corpus.pairs:
         raise no_pairs((_files(data)[0], None), corpus.left_out)
     return corpus

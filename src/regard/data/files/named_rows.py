@@ -208,9 +208,12 @@ def _array_objects(path: Path) -> Iterator[tuple[Line, dict[str, Any]]]:
 
 
 def _json_text(path: Path) -> str:
-    """Return the text of a JSON file. UserError if it is not UTF-8."""
+    """Return the text of a JSON file; a small one is not opened again. UserError if it is not
+    UTF-8."""
+    blocks = blocks_of(path)
+    content = blocks.beginning if blocks.is_whole else read_bytes(path, MAX_JSON)
     try:
-        return read_bytes(path, MAX_JSON).decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is not UTF-8, the encoding of JSON: save it as UTF-8") from error
 
