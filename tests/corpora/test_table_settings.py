@@ -12,15 +12,16 @@ from regard.tasks.evaluation import EvaluationOptions
 DATA = DataConfig(
     path=Path("data/all.xlsx"), encoding="cp932", sheet="7b", header=False, source_column="2"
 )
+NO_OPTIONS = EvaluationOptions()
 
 
 def test_the_training_file_has_the_format_of_the_training():
     columns = TableSettings(source_columns=("2",))
-    assert settings_for(Path("data/../data/all.xlsx"), DATA) == TableSettings(
+    assert settings_for(Path("data/../data/all.xlsx"), DATA, NO_OPTIONS) == TableSettings(
         encoding="cp932", sheet="7b", header=False, source_columns=("2",)
     )
-    assert settings_for(Path("data/new.xlsx"), DATA) == columns
-    assert settings_for(Path("all.xlsx"), DataConfig(source_column="2")) == columns
+    assert settings_for(Path("data/new.xlsx"), DATA, NO_OPTIONS) == columns
+    assert settings_for(Path("all.xlsx"), DataConfig(source_column="2"), NO_OPTIONS) == columns
 
 
 def test_options_of_an_evaluation_precede_those_of_the_training():

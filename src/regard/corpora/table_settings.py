@@ -67,13 +67,16 @@ def check_choice(checks: str | None, problem: str) -> None:
         raise UserError(f"{problem}; to train anyway: --data.checks warn")
 
 
-def settings_for(path: Path, data: Data) -> TableSettings:
-    """Return the columns of a training for another file, whose format is recognised. The file that
-    was trained on has the format of the training too."""
+def settings_for(path: Path, data: Data, options: object) -> TableSettings:
+    """Return the format and the columns that options set for a file. The columns are by default
+    those of the training, and so is the format of the file that was trained on; the format of
+    another file is recognised."""
     settings = table_settings(data)
-    if data.path is not None and data.path.resolve() == path.resolve():
-        return settings
-    return replace(settings, **dict.fromkeys(FORMAT))
+    if data.path is None or data.path.resolve() != path.resolve():
+        settings = replace(settings, **dict.fromkeys(FORMAT))
+    chosen = {name: getattr(options, name) for name in FORMAT}
+    chosen |= {name: columns(getattr(options, field, None)) for name, field in COLUMNS.items()}
+    return replace(settings, **{name: value for name, value in chosen.items() if value is not None})
 
 
 def columns(value: str | tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -14,7 +14,6 @@ from regard.data.files.tables import SEPARATORS, SUFFIXES, TableSettings, suffix
 from regard.errors import UserError
 from regard.inference.lines import LineSources, Source
 from regard.inference.parts import Items, Part
-from regard.names import FORMAT
 from regard.storage.files import whole
 
 if TYPE_CHECKING:
@@ -50,13 +49,9 @@ class SourceFile:
     def settings(self, data: Data) -> TableSettings:
         """Return the settings by which a table is read: those of the user, then those of the
         training."""
-        from regard.corpora.table_settings import columns, settings_for
+        from regard.corpora.table_settings import settings_for
 
-        typed = {name: getattr(self, name) for name in FORMAT}
-        typed["source_columns"] = columns(self.source_column)
-        changed = {name: value for name, value in typed.items() if value is not None}
-        settings = replace(settings_for(Path(self.file), data), target_columns=None)
-        return replace(settings, **changed)
+        return replace(settings_for(Path(self.file), data, self), target_columns=None)
 
 
 def lines_of(

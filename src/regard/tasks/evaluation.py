@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.config import Data, SearchConfig
-from regard.corpora.table_settings import columns, settings_for
+from regard.corpora.table_settings import settings_for
 from regard.data.examples import Pair
 from regard.data.files.tables import TableSettings
 from regard.data.text.tokenizer import Tokenizer
 from regard.metrics.classification import Confusion
 from regard.metrics.metric import MetricScore
 from regard.metrics.slices import Slice
-from regard.names import FORMAT
 from regard.runtime.progress import OnProgress
 
 Item = TypeVar("Item")
@@ -57,18 +56,9 @@ class EvaluationOptions:
     """Whether the pairs are those that the run held out."""
 
     def table_settings(self, data: Data, path: Path) -> TableSettings | None:
-        """Return the format and the columns of these options. The columns are by default those of
-        the training, and so is the format of the file that was trained on; the format of another
-        file is recognised. None for held-out pairs."""
-        if self.held_out:
-            return held_out_settings_of(data)
-        typed = {name: getattr(self, name) for name in FORMAT}
-        typed |= {
-            f"{side}_columns": columns(getattr(self, f"{side}_column"))
-            for side in ("source", "target")
-        }
-        changed = {name: value for name, value in typed.items() if value is not None}
-        return replace(settings_for(path, data), **changed)
+        """Return the format and the columns of a file, as `settings_for` does; of held-out pairs,
+        those in which the run wrote them."""
+        return held_out_settings_of(data) if self.held_out else settings_for(path, data, self)
 
 
 def held_out_settings_of(data: Data) -> TableSettings | None:
