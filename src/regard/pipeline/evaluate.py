@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import chain
@@ -16,12 +17,14 @@ from regard.corpora.sources import matching_files
 from regard.data.examples import Corpus, Pair
 from regard.errors import UserError
 from regard.pipeline.load import Model
+from regard.runs.ensemble import folder_of
 from regard.runs.environment import Environment
 from regard.runs.folder import RunFolder
 from regard.runs.results import key_of, saved_evaluations
 from regard.runtime.device import device_named
 from regard.runtime.progress import OnProgress
 from regard.storage.files import UnwritableError, locked
+from regard.storage.record import digest_of_file
 from regard.tasks.all_tasks import task_of
 from regard.tasks.captioning.model import CaptionModel
 from regard.tasks.evaluation import Evaluation, EvaluationOptions
@@ -33,6 +36,8 @@ READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 """Errors of writing to a read-only folder."""
 PROBLEMS_SHOWN = 5
 """Number of different problems of sources that are reported."""
+MANY = 0.2
+"""Share of the evaluated pairs above which training on them is described."""
 MAX_TRAINING_FILE = 20_000_000
 """Size in bytes of a training file above which it is not searched for the evaluated pairs."""
 
@@ -42,7 +47,47 @@ def read(model: Model, path: Path, options: EvaluationOptions) -> Corpus:
     return task_of(model.data).read(model, path, options)
 
 
-def training_files(data: Data) -> list[tuple[Path, Path | None]]:
+def describe_training(model: Model, runs: Sequence[Path], path: Path, pairs: Sequence[Pair]) -> str:
+    """Return a sentence if runs of an ensemble were trained on this file or on many of its pairs,
+    which are searched for in the training data of the first run; otherwise an empty text."""
+    folder = RunFolder(runs[0])
+    data = {run: RunFolder(run).experiment().data for run in runs}
+    trained = [run for run in data if _is_training_file(data[run], path)]
+    place = f"pairs of {path}"
+    if not trained:
+        number = _num_trained(model, folder, pairs)
+        if number <= MANY * len(pairs):
+            return ""
+        trained = [run for run in data if data[run] == data[runs[0]]]
+        place = f"{number:,} of these {len(pairs):,} pairs"
+    ensemble = folder_of(runs)
+    if ensemble is not None and len(trained) == len(runs):
+        names = f"all runs of {ensemble}"
+    else:
+        names = " and ".join(map(str, trained))
+    words: list[str | Path] = [ensemble or runs[0]]
+    if ensemble is None and len(runs) > 1:
+        words += ["--ensemble", *runs[1:]]
+    held_out = f"; held-out scores: regard evaluate {shlex.join(map(str, words))}"
+    return (
+        f"{names} {'was' if len(trained) == 1 else 'were'} trained on {place}, so these scores say "
+        f"little about other data{held_out if folder.test.exists() else ''}"
+    )
+
+
+def _is_training_file(data: Data, path: Path) -> bool:
+    """Return whether this is a file of the training data, or a copy of one."""
+    if not path.is_file():
+        return False
+    files = [file for file, _ in _training_files(data)]
+    if any(file.samefile(path) for file in files):
+        return True
+    size = path.stat().st_size
+    as_large = [file for file in files if file.stat().st_size == size]
+    return any(digest_of_file(file) == digest_of_file(path) for file in as_large)
+
+
+def _training_files(data: Data) -> list[tuple[Path, Path | None]]:
     """Return the files of the training examples that still exist, with their files of targets."""
     if isinstance(data, DataConfig):
         try:
@@ -54,10 +99,10 @@ def training_files(data: Data) -> list[tuple[Path, Path | None]]:
     return [pair for pair in files if all(path is None or path.is_file() for path in pair)]
 
 
-def num_trained(model: Model, folder: RunFolder, pairs: Sequence[Pair]) -> int:
+def _num_trained(model: Model, folder: RunFolder, pairs: Sequence[Pair]) -> int:
     """Return the number of pairs that the run was trained on: those of its training files whose
     sources it did not hold out. 0 if these are gone, unreadable or large, and for captions."""
-    files = [] if model.data.task == "caption" else training_files(model.data)
+    files = [] if model.data.task == "caption" else _training_files(model.data)
     if sum(path.stat().st_size for path, _ in files) > MAX_TRAINING_FILE:
         return 0
     held_out = EvaluationOptions(held_out=True)

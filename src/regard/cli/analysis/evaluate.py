@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,13 +13,12 @@ from regard.cli.parsing.help import Positional
 from regard.cli.parsing.options import Device, Runs
 from regard.cli.parsing.searching import parse
 from regard.cli.progress import PreparationView
-from regard.config import Data, SearchConfig
+from regard.config import SearchConfig
 from regard.config.checks import CountOrZero
 from regard.errors import UserError, counted
 from regard.inference.faults import MOSTLY
 from regard.names import FILE_OPTIONS
 from regard.runtime.memory_policy import pause_collection
-from regard.storage.record import digest_of_file
 
 if TYPE_CHECKING:
     from regard.data.examples import Pair
@@ -34,8 +32,6 @@ REMEDY = (
 )
 MAX_CHECKED = 2_000
 """Number of pairs whose unknown words are counted."""
-MANY = 0.2
-"""Share of training pairs above which a warning is printed."""
 TASK_OPTIONS = (
     *("target_path", "lowercase", "tokenized", "error_rates"),
     *FILE_OPTIONS,
@@ -127,14 +123,14 @@ def run(arguments: list[str]) -> None:
         )
     for line in corpus.summary():
         say(line)
+    pairs = corpus.pairs[: options.first]
     if options.data is not None:
         runs = [options.run, *options.ensemble]
-        _warn_of_training_pairs(model, runs, options.data, corpus.pairs[: options.first])
-    _warn_of_unknown(model, options.run, corpus.pairs[: options.first][:MAX_CHECKED])
+        if sentence := evaluate.describe_training(model, runs, options.data, pairs):
+            warn(sentence)
+    _warn_of_unknown(model, options.run, pairs[:MAX_CHECKED])
     with PreparationView() as on_progress:
-        evaluation = evaluate.evaluate(
-            model, corpus.pairs[: options.first], chosen, on_progress=on_progress
-        )
+        evaluation = evaluate.evaluate(model, pairs, chosen, on_progress=on_progress)
     try:
         evaluate.save(folder, evaluation, data=path, device=options.device)
     finally:  # print the scores even if the folder is not writable
@@ -154,54 +150,6 @@ def _details(options: Options, task_options: Sequence[str]) -> list[str]:
     precision = options.search.precision
     is_usual = "search" not in task_options or precision == SearchConfig.precision
     return details if is_usual else [*details, precision]
-
-
-def _warn_of_training_pairs(
-    model: Model, runs: Sequence[Path], path: Path, pairs: Sequence[Pair]
-) -> None:
-    """Warn if the run, or runs of the ensemble, were trained on this file or on many of its pairs.
-    The pairs are searched for in the training data of the first run."""
-    from regard.pipeline.evaluate import num_trained
-    from regard.runs.ensemble import folder_of
-    from regard.runs.folder import RunFolder
-
-    folder = RunFolder(runs[0])
-    data = {run: RunFolder(run).experiment().data for run in runs}
-    trained = [run for run in data if _is_training_file(data[run], path)]
-    place = f"pairs of {path}"
-    if not trained:
-        number = num_trained(model, folder, pairs)
-        if number <= MANY * len(pairs):
-            return
-        trained = [run for run in data if data[run] == data[runs[0]]]
-        place = f"{number:,} of these {len(pairs):,} pairs"
-    ensemble = folder_of(runs)
-    if ensemble is not None and len(trained) == len(runs):
-        names = f"all runs of {ensemble}"
-    else:
-        names = " and ".join(map(str, trained))
-    words: list[str | Path] = [ensemble or runs[0]]
-    if ensemble is None and len(runs) > 1:
-        words += ["--ensemble", *runs[1:]]
-    held_out = f"; held-out scores: regard evaluate {shlex.join(map(str, words))}"
-    warn(
-        f"{names} {'was' if len(trained) == 1 else 'were'} trained on {place}, so these scores say "
-        f"little about other data{held_out if folder.test.exists() else ''}"
-    )
-
-
-def _is_training_file(data: Data, path: Path) -> bool:
-    """Return whether this is a file of the training data, or a copy of one."""
-    from regard.pipeline.evaluate import training_files
-
-    if not path.is_file():
-        return False
-    files = [file for file, _ in training_files(data)]
-    if any(file.samefile(path) for file in files):
-        return True
-    size = path.stat().st_size
-    as_large = [file for file in files if file.stat().st_size == size]
-    return any(digest_of_file(file) == digest_of_file(path) for file in as_large)
 
 
 def _warn_of_unknown(model: Model, run: Path, pairs: Sequence[Pair]) -> None:
