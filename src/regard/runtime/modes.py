@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 import torch
 from torch.autograd import forward_ad
@@ -21,7 +22,9 @@ def is_exported() -> bool:
     return torch._C._get_tracing_state() is not None
 
 
-_is_plain = bool(os.environ.get("REGARD_PLAIN"))
+_num_plain = int(os.environ.get("REGARD_PLAIN") not in (None, "", "0"))
+"""Number of open `plain` blocks of all threads, plus one for the environment variable."""
+_lock = Lock()
 
 
 @contextmanager
@@ -31,22 +34,24 @@ def plain() -> Iterator[None]:
 
     Breakpoints and hooks in `Additive.forward` or `BahdanauDecoder.step` are then reached in
     training, translation and scores, also for models that were loaded before."""
-    global _is_plain
-    before, _is_plain = _is_plain, True
+    global _num_plain
+    with _lock:
+        _num_plain += 1
     try:
         yield
     finally:
-        _is_plain = before
+        with _lock:
+            _num_plain -= 1
 
 
 def is_plain() -> bool:
     """Whether `plain` or REGARD_PLAIN asks for the formulas."""
-    return _is_plain
+    return _num_plain > 0
 
 
 def needs_formula() -> bool:
     """Whether only operations of PyTorch may run: with `plain`, and if they are recorded."""
-    return _is_plain or is_recorded()
+    return _num_plain > 0 or is_recorded()
 
 
 def is_recorded() -> bool:
