@@ -8,6 +8,7 @@ import copy
 import pickle
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -28,6 +29,8 @@ from regard.data.batch import START, pad
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
 from regard.layers.recurrent.residual_stack import ResidualStack
 from regard.layers.recurrent.stack import RecurrentStack
+from regard.models.recurrent.feeding import ContextFeeding
+from regard.models.recurrent.parts import DecoderParts
 from regard.tasks.translation.model import TranslationModel
 from tests import configs
 from tests.forms import twins
@@ -97,10 +100,14 @@ SCORES = {
 }
 DECODERS = {
     "bahdanau": dict(wiring="bahdanau", layers=2),
-    "bahdanau, residual": dict(wiring="bahdanau", layers=3, connections="residual"),
+    "bahdanau, residual": dict(
+        wiring="bahdanau", layers=3, connections="residual", query="first_layer"
+    ),
+    "bahdanau, fast forward": dict(
+        wiring="bahdanau", layers=2, connections="fast_forward", query="first_layer"
+    ),
     "luong": dict(wiring="luong", feeding="context"),
-    "luong, no feeding": dict(wiring="luong", feeding="none"),
-    "gnmt": dict(wiring="gnmt", layers=2, connections="residual"),
+    "gnmt": dict(wiring="gnmt", layers=3, connections="residual", query="first_layer"),
 }
 STACKS = {
     f"{stack.__name__} {kind} {bidirectional}": (stack, kind, bidirectional)
@@ -248,7 +255,7 @@ def test_subclasses_and_changed_modules_are_left_with_the_reason():
     assert record.replaced == ()
     assert record.left == (
         ("0 (Halved)", "is a subclass of Additive"),
-        ("1 (Additive)", "has hooks or a forward of its own"),
+        ("1 (Additive)", "has hooks or methods of its own"),
     )
     check_message(str(record).splitlines()[0])
 
@@ -259,6 +266,86 @@ def test_the_record_of_a_built_model_says_that_formulas_run(caplog):
     with regard.plain():
         accelerated(nn.Sequential(Additive(3, 3, 2)))
     assert caplog.messages == ["accelerated: 0 (Additive)", "by formulas: all modules (--plain)"]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_all_steps_of_a_decoder_are_one_operator(name):
+    module, inputs = make(name)
+    called = functions_of(lambda: module(*inputs))
+    assert ("regard/compiled/recurrent/fused_loop.py", "run") in called
+    assert not {name for file, name in called if "models/recurrent" in file} & {"step", "unroll"}
+
+
+class DoubledFeeding(ContextFeeding):
+    def __call__(self, context, features):
+        return 2 * context
+
+
+class DoubledParts(DecoderParts):
+    def advance(self, inputs, state):
+        return super().advance(2 * inputs, state)
+
+
+def doubled(method):
+    """Return a method that doubles its first argument."""
+    return lambda numbers, *arguments: method(2 * numbers, *arguments)
+
+
+def replace_feeding(decoder):
+    decoder.feeding = DoubledFeeding(decoder.feeding.size)
+
+
+def replace_parts(decoder):
+    decoder.parts.__class__ = DoubledParts
+
+
+def replace_advance(decoder):
+    decoder.parts.advance = doubled(decoder.parts.advance)
+
+
+def replace_stack_step(decoder):
+    decoder.parts.stack.step = doubled(decoder.parts.stack.step)
+
+
+def replace_projection(decoder):
+    score = decoder.attention.attention.score
+    score.project_queries = doubled(score.project_queries)
+
+
+def replace_step(decoder):
+    step = decoder.step
+
+    def tripled(tokens, state, *, need_weights=False):
+        output, state = step(tokens, state, need_weights=need_weights)
+        return replace(output, features=3 * output.features), state
+
+    decoder.step = tripled
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("luong", replace_feeding),
+        *product(
+            ["bahdanau", "bahdanau, residual", "luong", "gnmt"],
+            [
+                replace_parts,
+                replace_advance,
+                replace_stack_step,
+                replace_projection,
+                replace_step,
+            ],
+        ),
+    ],
+)
+def test_changed_parts_of_a_decoder_have_an_effect(name, change):
+    module, inputs = make(name)
+    before = module(*inputs)
+    change(module.model.decoder)
+    with regard.plain():
+        formula = module(*inputs)
+    assert_equal([module(*inputs)], [formula])
+    assert not torch.allclose(before, formula, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["additive", "bahdanau", "luong"])

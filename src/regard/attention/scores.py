@@ -141,10 +141,6 @@ class Additive(nn.Module):
         return AdditiveKeys(by_position(self.key, keys))
 
     @property
-    def query_module(self) -> nn.Linear:
-        return self.query
-
-    @property
     def query_weight(self) -> Float[Tensor, "size query"]:
         return self.query.weight
 
@@ -182,10 +178,6 @@ class Concat(nn.Module):
         return AdditiveKeys(by_position(lambda vectors: affine(vectors, weight, bias), keys))
 
     @property
-    def query_module(self) -> nn.Linear:
-        return self.projection
-
-    @property
     def query_weight(self) -> Float[Tensor, "size query"]:
         return self.projection.weight[:, : self.query_size]
 
@@ -217,10 +209,6 @@ class SharedAdditive(nn.Module):
     def prepare(self, keys: Float[Tensor, "*batch source key"]) -> AdditiveKeys:
         check_input("keys", keys, self.shared, self)
         return AdditiveKeys(by_position(self.shared, keys))
-
-    @property
-    def query_module(self) -> nn.Linear:
-        return self.shared
 
     @property
     def query_weight(self) -> Float[Tensor, "size query"]:
@@ -270,7 +258,7 @@ SCORES = (Dot, ScaledDot, General, Additive, Concat, SharedAdditive, Cosine)
 ADDITIVE_SCORES = (Additive, Concat, SharedAdditive)
 AdditiveScore = Additive | Concat | SharedAdditive
 """Scores `vector` . tanh(`project_queries`(query) + prepared key). `project_queries` multiplies by
-`query_weight`, a weight of `query_module`."""
+`query_weight`, a weight of a layer of the score."""
 
 
 def _dots(

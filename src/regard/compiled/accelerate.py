@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TypeVar
 
 from torch import nn
 
-from regard.compiled.exact import is_exactly
+from regard.compiled.exact import formula_of, is_exactly, table_of
 from regard.runtime.modes import is_plain
 
 log = logging.getLogger(__name__)
@@ -47,20 +46,20 @@ def accelerate(model: nn.Module) -> Acceleration:
     """Replace modules in place by accelerated classes that compute the same, to rounding, faster.
 
     Exactly the classes of this package that have an accelerated class are replaced. Subclasses, and
-    modules with hooks or with a `forward` of their own, compute their own formula. A module stays
+    modules with hooks or with methods of their own, compute their own formula. A module stays
     the same object with the same parameters, so optimisers, state dicts and references to it do not
     change. Hooks that are added later are called: an accelerated module computes its formula if a
     part that it would pass over is changed. `plain` runs all formulas."""
     replaced, left = [], []
     for name, module in model.named_modules():
         kind = type(module)
-        twins = _twins(kind)
+        twins = table_of(kind, MODULES, "TWINS")
         if kind not in twins:
-            bases = [base for base in kind.__mro__[1:] if base in _twins(base)]
-            if bases and kind not in _twins(bases[0]).values():
+            bases = [x for x in kind.__mro__[1:] if x in table_of(x, MODULES, "TWINS")]
+            if bases and formula_of(kind) is kind:
                 left.append((_label(name, module), f"is a subclass of {bases[0].__name__}"))
         elif not is_exactly(module, kind):
-            left.append((_label(name, module), "has hooks or a forward of its own"))
+            left.append((_label(name, module), "has hooks or methods of its own"))
         else:
             module.__class__ = twins[kind]
             replaced.append(_label(name, module))
@@ -72,12 +71,6 @@ def accelerated(model: AnyModel) -> AnyModel:
     acceleration = accelerate(model)
     log.debug("%s", "by formulas: all modules (--plain)" if is_plain() else acceleration)
     return model
-
-
-def _twins(kind: type) -> dict[type, type]:
-    """Return the accelerated classes of the formulas in the module of a class."""
-    name = MODULES.get(kind.__module__)
-    return {} if name is None else import_module(name).TWINS
 
 
 def _label(name: str, module: nn.Module) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib import import_module
 from typing import Any, TypeGuard, TypeVar
 
 from torch import nn
@@ -41,6 +42,13 @@ def formula_of(kind: type) -> type:
     return FORMULAS.get(kind, kind)
 
 
+def table_of(kind: type, modules: Mapping[str, str], name: str) -> Mapping[type, Any]:
+    """Return the table of this name in the module that `modules` has for the module of a class;
+    empty without one. The module is imported here."""
+    module = modules.get(kind.__module__)
+    return {} if module is None else getattr(import_module(module), name)
+
+
 def kind_of(part: object) -> type:
     """Return the class of an object, or the formula of its accelerated class."""
     return formula_of(type(part))
@@ -55,8 +63,8 @@ def is_exactly(part: object, *types: type) -> bool:
     """Whether `part` is of exactly one of these types, or of its accelerated class, and computes
     what its class defines.
 
-    A subclass, a module with hooks and a module with a replaced `forward` may compute something
-    else, so no kernel replaces them. Submodules are not checked."""
+    A subclass, a module with hooks and a module with a replaced method may compute something else,
+    so no kernel replaces them. Submodules are not checked."""
     kind = type(part)
     if kind not in types and formula_of(kind) not in types:
         return False
@@ -64,7 +72,7 @@ def is_exactly(part: object, *types: type) -> bool:
 
 
 def are_unchanged(part: object) -> bool:
-    """Whether neither a module nor a submodule has hooks or a replaced `forward`."""
+    """Whether neither a module nor a submodule has hooks or a replaced method."""
     return not isinstance(part, nn.Module) or not any(map(_is_changed, part.modules()))
 
 
@@ -72,14 +80,23 @@ def _is_changed(module: nn.Module) -> bool:
     kind: Any = type(module)
     formula: Any = formula_of(kind)
     return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        or "forward" in module.__dict__
+        any(vars(module)[name] for name in HOOKS)
+        or has_own_methods(module)
         or kind.forward is not _defined_forward(kind)
         or formula.forward is not _defined_forward(formula)
     )
+
+
+def has_own_methods(module: nn.Module) -> bool:
+    """Whether an attribute of a module hides a method of its class."""
+    kind: Any = type(module)
+    return not vars(module).keys().isdisjoint(_methods(kind))
+
+
+@cache
+def _methods(kind: type) -> frozenset[str]:
+    """Return the names of the methods of a class."""
+    return frozenset(name for name in dir(kind) if callable(getattr(kind, name, None)))
 
 
 @cache

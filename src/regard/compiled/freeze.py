@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Iterator
-from importlib import import_module
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import torch
@@ -17,7 +16,7 @@ from torch import nn
 
 from regard import kernels
 from regard.compiled.accelerate import accelerate
-from regard.compiled.exact import HOOKS, Accelerated, is_exactly, kind_of
+from regard.compiled.exact import HOOKS, Accelerated, is_exactly, kind_of, table_of
 from regard.compiled.native import NativeModule
 from regard.numerics.linear import Linear, PackedWeight, packed
 
@@ -109,21 +108,16 @@ def _replace(model: nn.Module) -> None:
     for name, module in reversed(list(model.named_modules(remove_duplicate=False))):
         parent, _, attribute = name.rpartition(".")
         owner = model.get_submodule(parent)
-        replace = _replacements(module).get(kind_of(module))
+        kind = kind_of(module)
+        replace = table_of(kind, MODULES, "REPLACEMENTS").get(kind)
         if not name or isinstance(owner, NativeModule) or replace is None:
             continue
-        if not is_exactly(module, kind_of(module)):
+        if not is_exactly(module, kind):
             continue
         if id(module) not in replacements:
             replacement = replace(module)
             replacements[id(module)] = replacement.eval().requires_grad_(False)
         setattr(owner, attribute, replacements[id(module)])
-
-
-def _replacements(module: nn.Module) -> dict[type[nn.Module], Callable[[Any], nn.Module]]:
-    """Return the functions for the classes of the module that defines this class."""
-    name = MODULES.get(kind_of(module).__module__)
-    return {} if name is None else import_module(name).REPLACEMENTS
 
 
 def _varying_part(model: nn.Module) -> str | None:

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from regard.compiled.exact import HOOKS, are_unchanged, is_defined_by
+from regard.compiled.exact import HOOKS, are_unchanged, has_own_methods, is_defined_by
 from regard.shapes import Tensor
 
 
@@ -38,7 +38,7 @@ class Snapshot:
         if contents:
             self._copies = [_numbers(weight).clone() for weight in self._weights]
         self.is_modified = any(
-            module.training or _has_replaced_method(module) for module in modules
+            module.training or has_own_methods(module) for module in modules
         ) or not all(map(_is_as_defined, self._classes))
         """Whether a module is in training, or has a method that its class did not define."""
         self.is_plain = not self.is_modified and are_unchanged(model)
@@ -90,12 +90,6 @@ def _classes(kind: type) -> Iterator[type[nn.Module]]:
 def _is_as_defined(kind: type) -> bool:
     """Whether all methods of a class come from the package that defines the class."""
     return all(is_defined_by(kind, value) for value in vars(kind).values() if callable(value))
-
-
-def _has_replaced_method(module: nn.Module) -> bool:
-    """Whether an attribute of a module hides a method of its class."""
-    kind = type(module)
-    return any(callable(getattr(kind, name, None)) for name in vars(module))
 
 
 def _are_same(left: list[Any], right: list[Any]) -> bool:

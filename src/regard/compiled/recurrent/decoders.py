@@ -28,7 +28,7 @@ class BahdanauDecoder(Accelerated, formula.BahdanauDecoder):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        fused = fused_attention(self.parts, self.attention)
+        fused = fused_attention(self)
         if fused is not None:
             return unroll_fused(
                 self.parts,
@@ -55,8 +55,7 @@ class LuongDecoder(Accelerated, formula.LuongDecoder):
         *,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        feeds_context = isinstance(self.feeding, ContextFeeding)
-        fused = fused_attention(self.parts, self.attention) if feeds_context else None
+        fused = fused_attention(self) if type(self.feeding) is ContextFeeding else None
         if fused is None:
             return super().forward(inputs, memories, need_weights=need_weights)
         return unroll_fused(
@@ -94,7 +93,7 @@ def _by_lowest(
 ) -> DecoderOutput | None:
     """Compute the lowest layer by one operator, then the layers above for all positions. None if
     the operator cannot compute this decoder."""
-    fused = fused_lowest(decoder.parts, decoder.attention)
+    fused = fused_lowest(decoder)
     if fused is None:
         return None
     state = decoder.start(memories)

@@ -12,7 +12,13 @@ from regard.attention import AdditiveKeys, Attention
 from regard.attention.scores import AdditiveScore
 from regard.compiled.attention.attend import additive_score
 from regard.compiled.attention.fused_additive import additive_scores
-from regard.compiled.exact import are_unchanged, is_kind, kind_of
+from regard.compiled.exact import (
+    are_unchanged,
+    has_own_methods,
+    is_exactly,
+    is_kind,
+    kind_of,
+)
 from regard.compiled.recurrent.fused_loop import Loop, run
 from regard.compiled.recurrent.stacks import TWINS, AnyStack, is_exact
 from regard.layers.dropout import Dropout
@@ -27,6 +33,7 @@ from regard.models.recurrent.attention import (
     DecoderAttention,
     GatedAttention,
 )
+from regard.models.recurrent.bases import AttendingDecoder
 from regard.models.recurrent.parts import DecoderParts, RecurrentState
 from regard.models.recurrent.queries import StateQuery
 from regard.names import AttentionKind, CellKind
@@ -55,24 +62,24 @@ class FusedAttention:
     """Layer that computes the gate of the context from the state of the query."""
 
 
-def fused_attention(parts: DecoderParts, attention: DecoderAttention) -> FusedAttention | None:
+def fused_attention(decoder: AttendingDecoder) -> FusedAttention | None:
     """Return the attention as the operator of the whole loop needs it, or None if the operator
     cannot compute this decoder, in which only the context and the state enter the next step.
 
     The highest state must query one memory by additive attention. No weight may be packed, as the
     operator splits the lowest layer's weight. The operator replaces every module inside the loop,
-    so each must be of exactly the type that it implements, without hooks."""
-    stack = parts.stack
+    so each must be of exactly the type that it implements, without hooks or replaced methods."""
+    stack = decoder.parts.stack
     if not is_kind(stack, RecurrentStack):
         return None
-    return _fused_attention(stack, attention, tuple(stack.layers), query_layer=-1)
+    return _fused_attention(decoder, stack, tuple(stack.layers), query_layer=-1)
 
 
-def fused_lowest(parts: DecoderParts, attention: DecoderAttention) -> FusedAttention | None:
+def fused_lowest(decoder: AttendingDecoder) -> FusedAttention | None:
     """Return `fused_attention` for the lowest layer alone, whose state must be the query. The
     layers above it have no part in the loop: they are computed when all contexts are known. A gate
     reads the state of the highest layer, so there may be none above one layer."""
-    stack = parts.stack
+    stack = decoder.parts.stack
     match stack:
         case RecurrentStack() | ResidualStack():
             layer = stack.layers[0]
@@ -81,27 +88,29 @@ def fused_lowest(parts: DecoderParts, attention: DecoderAttention) -> FusedAtten
         case _:
             return None
     query_layer = 0 if stack.num_layers > 1 else -1
-    fused = _fused_attention(stack, attention, (layer,), query_layer=query_layer)
+    fused = _fused_attention(decoder, stack, (layer,), query_layer=query_layer)
     return None if fused is None or (fused.gate and query_layer == 0) else fused
 
 
 def _fused_attention(
+    decoder: AttendingDecoder,
     stack: AnyStack,
-    attention: DecoderAttention,
     layers: tuple[nn.Module, ...],
     *,
     query_layer: int,
 ) -> FusedAttention | None:
-    if needs_formula() or not are_unchanged(attention) or not are_unchanged(stack):
+    if needs_formula() or has_own_methods(decoder) or not is_exactly(decoder.parts, DecoderParts):
         return None
-    cross, gate = _without_gate(attention)
+    if not are_unchanged(decoder.attention) or not are_unchanged(stack):
+        return None
+    cross, gate = _without_gate(decoder.attention)
     if type(cross) is not CrossAttention or not is_kind(cross.attention, Attention):
         return None
     additive = additive_score(cross.attention)
     if additive is None or type(cross.query) is not StateQuery or cross.query.layer != query_layer:
         return None
     score, scale = additive
-    linears = [score.query_module, *([gate] if gate else [])]
+    linears = [*score.children(), *([gate] if gate else [])]
     is_implemented = (
         kind_of(stack) in TWINS
         and is_exact(stack)
