@@ -136,9 +136,8 @@ def test_calls_for_parts_of_the_positions_share_one_mask():
     torch.testing.assert_close(mixed, expected)
     torch.testing.assert_close(flat.view(rows.shape), expected)
     for opened in (steps, hypotheses):
-        torch.testing.assert_close(opened.weights((2, 4)), whole.weights((2, 4)))
-        torch.testing.assert_close(opened.scores((2, 4)), whole.scores((2, 4)))
-    assert whole.weights((2, 4))[:, 0][~mask].eq(0).all()
+        torch.testing.assert_close(opened.gates(2, 4), whole.gates(2, 4))
+    assert whole.gates(2, 4)[0][:, 0][~mask].eq(0).all()
     assert open_routings() is None
 
 

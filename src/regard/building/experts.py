@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from regard.config import ExpertsConfig
+from regard.config import (
+    DecoderConfig,
+    ExpertsConfig,
+    RecurrentDecoderConfig,
+    RecurrentEncoderConfig,
+    TextEncoderConfig,
+    TransformerDecoderConfig,
+    TransformerEncoderConfig,
+)
 from regard.config.checks import require_resolved
 from regard.models.contracts import TrainedDecoder
 from regard.names import Activation
@@ -15,7 +23,7 @@ if TYPE_CHECKING:  # imported for a model that has experts
     from regard.layers.experts import Experts, NoisyTopKGate, SigmoidExperts
 
 
-def encoder_with_experts(config: object, encoder: nn.Module) -> nn.Module:
+def encoder_with_experts(config: TextEncoderConfig, encoder: nn.Module) -> nn.Module:
     """Return the encoder of a configuration, or its wrapper if it has experts."""
     if not _has_experts(config):
         return encoder
@@ -24,7 +32,7 @@ def encoder_with_experts(config: object, encoder: nn.Module) -> nn.Module:
     return EncoderWithExperts(encoder)
 
 
-def decoder_with_experts(config: object, decoder: TrainedDecoder) -> TrainedDecoder:
+def decoder_with_experts(config: DecoderConfig, decoder: TrainedDecoder) -> TrainedDecoder:
     """Return the decoder of a configuration, or its wrapper if it has experts."""
     if not _has_experts(config):
         return decoder
@@ -33,9 +41,14 @@ def decoder_with_experts(config: object, decoder: TrainedDecoder) -> TrainedDeco
     return DecoderWithExperts(decoder)
 
 
-def _has_experts(config: object) -> bool:
-    experts = getattr(config, "experts", None)  # bags of words and convolutions have no such field
-    return isinstance(experts, ExpertsConfig) and experts.number > 0
+def _has_experts(config: TextEncoderConfig | DecoderConfig) -> bool:
+    with_experts = (
+        RecurrentEncoderConfig
+        | RecurrentDecoderConfig
+        | TransformerEncoderConfig
+        | TransformerDecoderConfig
+    )
+    return isinstance(config, with_experts) and config.experts.number > 0
 
 
 def build_experts(

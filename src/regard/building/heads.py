@@ -14,6 +14,7 @@ from regard.models.heads import (
     LastStateHeadQuery,
     LearnedHeadQuery,
     MeanOfValues,
+    Pool,
     PooledHead,
 )
 from regard.numerics.linear import Linear
@@ -43,7 +44,7 @@ def needs_last_state(config: HeadConfig) -> bool:
     )
 
 
-def _build_pool(config: HeadConfig, key_size: int) -> nn.Module:
+def _build_pool(config: HeadConfig, key_size: int) -> Pool:
     match config:
         case LastHeadConfig():
             return LastState()

@@ -127,17 +127,14 @@ class Routings:
         works = ([x.balance for x in calls if x.balance] for calls in self.calls.values())
         return [reduce(add, work) for work in works if work]
 
-    def weights(self, shape: tuple[int, int]) -> Float[Tensor, "batch layer position expert"]:
-        """Return the gate values of every mixture of experts at all positions of this shape."""
-        return self._stacked([[x.weights for x in calls] for calls in self.calls.values()], shape)
-
-    def scores(self, shape: tuple[int, int]) -> Float[Tensor, "batch layer position expert"]:
-        """Return the logits of the gates at all positions of this shape."""
-        return self._stacked([[x.scores for x in calls] for calls in self.calls.values()], shape)
-
-    def _stacked(self, layers: list[list[Tensor]], shape: tuple[int, int]) -> Tensor:
-        joined = (torch.cat(steps, dim=1) for steps in layers)
-        return torch.stack([layer.view(*shape, -1) for layer in joined], dim=1)
+    def gates(self, batch: int, length: int) -> Float[Tensor, "2 batch layer position expert"]:
+        """Return the gate values of every mixture of experts, and their logits, at all
+        positions."""
+        layers = [
+            torch.cat([torch.stack([x.weights, x.scores]) for x in calls], dim=2)
+            for calls in self.calls.values()
+        ]
+        return torch.stack([layer.view(2, batch, length, -1) for layer in layers], dim=2)
 
 
 _OPEN: ContextVar[Routings | None] = ContextVar("routings", default=None)

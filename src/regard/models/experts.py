@@ -101,8 +101,7 @@ class DecoderWithExperts(nn.Module):
 
 def _blocks(kind: AttentionKind, opened: Routings, positions: Tensor) -> tuple[AttentionBlock, ...]:
     """Return the gate values as one block, whose source axis counts the experts."""
-    batch, length = positions.shape
-    weights, scores = opened.weights((batch, length)), opened.scores((batch, length))
+    weights, scores = opened.gates(*positions.shape)
     return (AttentionBlock(kind, weights[:, :, None], scores[:, :, None]),)
 
 

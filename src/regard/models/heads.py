@@ -103,7 +103,7 @@ class AttentionPool(nn.Module):
 class PooledHead(nn.Module):
     """Head with one output for a source: pooling, dropout, then the `output` layer."""
 
-    def __init__(self, pool: nn.Module, output: nn.Module, *, dropout: float = 0.0) -> None:
+    def __init__(self, pool: Pool, output: nn.Module, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.pool = pool
         self.output = output
@@ -111,7 +111,7 @@ class PooledHead(nn.Module):
 
     def forward(self, memories: tuple[Memory, ...], *, need_weights: bool = False) -> HeadOutput:
         """Return logits or numbers "batch output". ValueError for several memories."""
-        pooled: Pooled = self.pool(single_memory(memories), need_weights=need_weights)
+        pooled = self.pool(single_memory(memories), need_weights=need_weights)
         return HeadOutput(self.output(self.dropout(pooled.vector)), pooled.attention)
 
 

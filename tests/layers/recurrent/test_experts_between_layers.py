@@ -56,7 +56,7 @@ def test_whole_sequences_equal_the_loop(num_layers, bidirectional):
             assert ours[row, length:].eq(0).all()
         ends = ends[bidirectional:]
         np.testing.assert_allclose(output.hidden[row], [end.hidden for end in ends], atol=1e-12)
-    weights = opened.weights((3, 7))[:, 0]
+    weights = opened.gates(3, 7)[0][:, 0]
     assert weights.shape == (3, 7, NUM_EXPERTS)
     assert weights[~MASK].eq(0).all()
     torch.testing.assert_close(weights.sum(dim=-1), MASK.double())

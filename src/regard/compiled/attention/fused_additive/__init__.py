@@ -13,8 +13,9 @@ import torch
 from torch.nn import functional as F
 
 from regard.attention.checks import Axes, batch_of, check_mask, check_num_keys, check_scored
+from regard.attention.hidden import mix, precise_scores
+from regard.attention.normalisers import Softmax
 from regard.attention.prepared import AdditiveKeys
-from regard.compiled.attention.fused_additive import plain
 from regard.compiled.attention.fused_additive.backends import choose
 from regard.compiled.attention.fused_additive.memory import AdditiveMemory
 from regard.compiled.attention.fused_additive.operator import (
@@ -137,9 +138,14 @@ def attend(
     """Return contexts and weights, with gradients of queries, keys, vector and values.
 
     Without gradients the backend is called directly: a step of decoding takes less time than
-    PyTorch's dispatch of an operator. Exports and `torch.func` get the plain formula."""
+    PyTorch's dispatch of an operator. Exports and `torch.func` get the formula."""
     if needs_formula():
-        return plain.attend(queries, memory, drop)
+        scores = precise_scores(
+            lambda keys: score(queries, keys, memory.vector), memory.keys, memory.mask
+        )
+        weights = Softmax()(memory.scale * scores, memory.mask)
+        mixing = weights if drop is None else weights * drop
+        return mix(mixing, memory.values, memory.mask), weights
     numbers = queries, memory.keys, memory.vector, memory.values
     if _is_plain_call(*numbers):
         backend = choose(queries, memory.values)
@@ -156,7 +162,9 @@ def score(
 ) -> Float[Tensor, "batch target source"]:
     """Return scores, with gradients of all arguments."""
     if needs_formula():
-        return plain.score(queries, keys, vector)
+        dtype = precise_type(queries.dtype)
+        queries, keys = queries.to(dtype)[:, :, None], keys.to(dtype)[:, None]
+        return torch.tanh(queries + keys) @ vector.to(dtype)
     arguments = queries, keys, vector
     if _is_plain_call(*arguments):
         return without_autocast(choose(queries).score, queries, arguments)
