@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 
@@ -23,7 +25,8 @@ from torch.distributed.tensor import DTensor
 import regard
 from regard.attention import Additive, Attention, Concat, Dot, General, ScaledDot, SharedAdditive
 from regard.building.translators import build_translation
-from regard.compiled.accelerate import MODULES, accelerated
+from regard.compiled import accelerate, freeze
+from regard.compiled.accelerate import accelerated
 from regard.compiled.exact import formula_of
 from regard.data.batch import START, pad
 from regard.layers.recurrent.fast_forward_stack import FastForwardStack
@@ -36,6 +39,7 @@ from tests import configs
 from tests.forms import twins
 from tests.messages import check_message
 
+ROOT = Path(__file__).parents[2]
 SOURCE = [[4, 5, 6, 7, 8], [9, 10], [11, 12, 4]]
 INPUTS = torch.tensor([[START, 4, 5, 6], [START, 7, 8, 16], [START, 9, 15, 3]])
 SIZES = configs.recurrent(size=7, embedding=5, cell="gru", attention=dict(size=11))
@@ -148,14 +152,23 @@ def assert_equal(ours, formulas, tolerance=1e-5):
         torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
 
-def test_every_formula_names_its_accelerated_class():
+def test_every_accelerated_class_has_the_name_of_its_formula():
     for formula, twin in twins().items():
         assert issubclass(twin, formula)
         assert formula_of(twin) is formula
         assert twin.__name__ == formula.__name__
-        page = Path(__import__(formula.__module__, fromlist=["_"]).__file__).read_text()
-        path = MODULES[formula.__module__].replace("regard.", "", 1).replace(".", "/")
-        assert f"`{path}.py`" in page
+
+
+@pytest.mark.parametrize(
+    ("formula", "accelerated"), [*accelerate.MODULES.items(), *freeze.MODULES.items()]
+)
+def test_every_formula_names_its_accelerated_class_and_the_test(formula, accelerated):
+    if formula == accelerated:
+        return  # a module that is frozen again
+    text = import_module(formula).__doc__
+    path = accelerated.removeprefix("regard.").replace(".", "/")
+    (test,) = re.findall(rf"`{path}\.py`,\s+equal\s+in\s+(tests/[\w/]+\.py)", text)
+    assert (ROOT / test).is_file()
 
 
 @pytest.mark.parametrize("name", NAMES)

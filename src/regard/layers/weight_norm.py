@@ -2,6 +2,8 @@
 weight are separate parameters.
 
     w = g v / |v|        eq. 2, for each output
+
+Accelerated by `compiled/weight_norm.py`, equal in tests/compiled/test_frozen_modes.py.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ Bengio 2015; Luong, Pham and Manning 2015.
 A query before the update reads the recurrent states, a query after it and the output layer read the
 outputs of the layers. They are equal unless the stack adds something to its states.
 
-Accelerated by `compiled/recurrent/decoders.py`, equal in tests/compiled/test_accelerate.py.
+Accelerated by `compiled/recurrent/decoders.py`, equal in tests/compiled/test_accelerate.py; single
+steps by `compiled/recurrent/decoder.py`, equal in tests/compiled/test_native.py.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@
     x = x + feed-forward(x), or a mixture of experts                      N times
 
 Each sum with its dropout and layer norm is a `Residual`.
+
+Accelerated by `compiled/transformer/encoder.py`, equal in tests/compiled/test_native.py.
 """
 
 from __future__ import annotations
