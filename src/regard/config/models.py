@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 from regard.config.checks import Dropout, Size, check_fields
 from regard.config.parts.decoders import DecoderConfig, RecurrentDecoderConfig
@@ -21,8 +21,24 @@ from regard.errors import UserError
 from regard.names import CopyKind, SizedScoreName, TiedWeights
 
 
+class _Model:
+    """Base of models. Their fields are checked when a record is made."""
+
+    def __post_init__(self) -> None:
+        check_fields("model", self)
+
+    def resolve(self) -> Self:
+        """Set the sizes and dropouts that the parts inherit."""
+        model: Any = self
+        parts = {
+            name: part.resolve(model.size, model.dropout) for name, part in model.parts.items()
+        }
+        resolved: Self = replace(model, **parts)
+        return resolved
+
+
 @dataclass(frozen=True)
-class TranslationModelConfig:
+class TranslationModelConfig(_Model):
     """A model from text to text: an encoder and a decoder."""
 
     size: Size = 256
@@ -41,7 +57,7 @@ class TranslationModelConfig:
     """Text file of fixed embeddings for both sides: a token and its numbers on each line."""
 
     def __post_init__(self) -> None:
-        check_fields("model", self)
+        super().__post_init__()
         if self.copy != "none" and not self.decoder.attends:
             raise UserError(
                 f"model.copy is {self.copy}, which copies by the decoder's attention, but this "
@@ -63,17 +79,9 @@ class TranslationModelConfig:
         """Encoder and decoder by name."""
         return {"encoder": self.encoder, "decoder": self.decoder}
 
-    def resolve(self) -> TranslationModelConfig:
-        """Set the sizes and dropouts that encoder and decoder inherit."""
-        return replace(
-            self,
-            encoder=self.encoder.resolve(self.size, self.dropout),
-            decoder=self.decoder.resolve(self.size, self.dropout),
-        )
-
 
 @dataclass(frozen=True)
-class ClassificationModelConfig:
+class ClassificationModelConfig(_Model):
     """A model from a source to a label or to numbers: an encoder and a head."""
 
     size: Size = 256
@@ -88,25 +96,14 @@ class ClassificationModelConfig:
     """GloVe or word2vec text file of embeddings to start from. Words that are not in the file keep
     random embeddings; `--training.freeze encoder.embedding` keeps all embeddings fixed."""
 
-    def __post_init__(self) -> None:
-        check_fields("model", self)
-
     @property
     def parts(self) -> dict[str, TextEncoderConfig | HeadConfig]:
         """Encoder and head by name."""
         return {"encoder": self.encoder, "head": self.head}
 
-    def resolve(self) -> ClassificationModelConfig:
-        """Set the sizes and dropouts that encoder and head inherit."""
-        return replace(
-            self,
-            encoder=self.encoder.resolve(self.size, self.dropout),
-            head=self.head.resolve(self.size, self.dropout),
-        )
-
 
 @dataclass(frozen=True)
-class CaptionModelConfig:
+class CaptionModelConfig(_Model):
     """A model from an image to text: an encoder and a decoder."""
 
     size: Size = 256
@@ -119,25 +116,13 @@ class CaptionModelConfig:
         default_factory=lambda: RecurrentDecoderConfig(wiring="bahdanau", output="deep", gate=True)
     )
 
-    def __post_init__(self) -> None:
-        check_fields("model", self)
-
     @property
     def parts(self) -> dict[str, ImageEncoderConfig | DecoderConfig]:
         """Encoder and decoder by name."""
         return {"encoder": self.encoder, "decoder": self.decoder}
 
-    def resolve(self) -> CaptionModelConfig:
-        """Set the sizes and dropouts that encoder and decoder inherit."""
-        return replace(
-            self,
-            encoder=self.encoder.resolve(self.size, self.dropout),
-            decoder=self.decoder.resolve(self.size, self.dropout),
-        )
-
 
 ModelConfig = TranslationModelConfig | ClassificationModelConfig | CaptionModelConfig
-"""Models that decode text."""
 PartConfig = TextEncoderConfig | ImageEncoderConfig | DecoderConfig | HeadConfig
 MODELS: dict[str, type[ModelConfig]] = {
     "translate": TranslationModelConfig,
