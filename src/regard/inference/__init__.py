@@ -1,1 +1,1 @@
-"""Inference over files: parts of an input that several processes share."""
+"""A model over a file: one loop, and a task for each command."""

@@ -10,6 +10,7 @@ import pytest
 from regard.data.files import blocks
 from regard.data.files.objects import table_of
 from regard.data.files.tables import TableSettings
+from regard.data.recognition.formats import encoding_of_lines
 from regard.data.recognition.inspection import inspect, inspect_table
 from regard.data.recognition.table import USUAL_NAMES, columns_of, open_table
 from regard.data.text import parallel
@@ -92,3 +93,13 @@ def test_a_file_is_opened_once_to_recognise_and_once_to_read(tmp_path, monkeypat
     assert opened == [name]
     assert len(parallel.read_pairs(path, settings=settings).pairs) == len(ROWS)
     assert opened == [name] * number
+
+
+def test_lines_with_the_name_of_a_table_are_opened_once_to_recognise(tmp_path, monkeypatch):
+    path = tmp_path / "a.tsv"
+    path.write_text("a text\nanother text\n")
+    opened, open_once = list[str](), files._open
+    monkeypatch.setattr(files, "_open", lambda path: opened.append(path.name) or open_once(path))
+    open_table(path, TableSettings())
+    assert encoding_of_lines(path, None).is_utf8
+    assert opened == ["a.tsv"]

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from regard.characters import is_blank_text
 from regard.data.files.lines import LEGACY_ENCODING
 from regard.data.files.named_rows import has_json_records
-from regard.data.files.tables import (
-    SEPARATORS,
-    SUFFIXES,
-    Row,
-    TableSettings,
-    find_column,
-    show_cells,
-    suffix_of,
-)
+from regard.data.files.tables import SEPARATORS, SUFFIXES, Row, TableSettings, suffix_of
 from regard.data.files.workbooks import unread_sheets
 from regard.data.recognition import formats
 from regard.data.recognition.formats import FileFormat
 from regard.data.recognition.header import TEXT_NAMES
-from regard.data.recognition.table import Table, numbers_of_columns, open_table
+from regard.data.recognition.table import numbers_of_columns, open_table, source_column
 from regard.errors import UserError
-
-OPTION = "--{}-column"
 
 
 class AddedColumn(NamedTuple):
@@ -72,10 +62,9 @@ class SourceTable:
         table = open_table(path, settings, names)
         if not table.first:
             raise UserError(f"{path} is empty: expected rows with a source each")
-        source = _source(replace(table, option=OPTION), settings, names)
+        source = source_column(table, settings, names)
         features = numbers_of_columns(table, "feature", settings.feature_columns or ())
-        width = len(table.first)
-        return cls(path, table.form, settings, table.header, width, source, features)
+        return cls(path, table.form, settings, table.header, table.width, source, features)
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows below the header, in constant memory."""
@@ -103,19 +92,3 @@ def is_table(path: Path) -> bool:
     """Return whether a file name is that of a table: CSV, TSV, JSON lines, a workbook or Parquet;
     or the file has an array of JSON objects."""
     return suffix_of(path) in (*SEPARATORS, *SUFFIXES) or has_json_records(path)
-
-
-def _source(table: Table, settings: TableSettings, names: Sequence[str]) -> int:
-    """Return the column of the sources. The only column of a table needs no name."""
-    if len(table.first) == 1:
-        return 0
-    chosen = numbers_of_columns(table, "source", (settings.source_columns or ())[:1])
-    if chosen or table.header is None:
-        return chosen[0] if chosen else 0
-    number = find_column(table.header, names)
-    if number is None:
-        raise UserError(
-            f"{table.name}: name the column of the sources with {table.option_of('source')}: the "
-            f"first row is {show_cells(table.first)}"
-        )
-    return number

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -211,13 +210,9 @@ def encoding_of_lines(path: Path, name: str | None) -> Encoding:
         return encodings.named(name)
     if not path.is_file():
         return UTF8
+    head = _head(blocks_of(path).beginning)
     try:
-        with open_bytes(path) as file:
-            head = file.read(HEAD)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
-    try:
-        return encodings.recognise(_head(head), path)
+        return encodings.recognise(head, path)
     except UserError:
         return UTF8
 

@@ -236,6 +236,24 @@ def columns_of(table: Table, settings: TableSettings, task: TaskName) -> Columns
     return columns
 
 
+def source_column(table: Table, settings: TableSettings, names: Sequence[str]) -> int:
+    """Return the column of the sources of a table without targets: that of the settings, the first
+    of `names` in the header, or without a header the first column. The only column of a table needs
+    no name. UserError if nothing decides."""
+    if table.width == 1:
+        return 0
+    chosen = numbers_of_columns(table, "source", (settings.source_columns or ())[:1])
+    if chosen or table.header is None:
+        return chosen[0] if chosen else 0
+    number = find_column(table.header, names)
+    if number is None:
+        raise UserError(
+            f"{table.name}: name the column of the sources with {table.option_of('source')}: the "
+            f"first row is {show_cells(table.first)}"
+        )
+    return number
+
+
 def _usual(table: Table, task: TaskName, side: int, opposite: Sequence[str]) -> tuple[int, ...]:
     """Return the column with a usual name of a side, unless it is chosen for the opposite one; none
     without such a column."""
