@@ -10,6 +10,7 @@ import pytest
 from regard.data.files import blocks
 from regard.data.files.objects import table_of
 from regard.data.files.tables import TableSettings
+from regard.data.labels.readers import read_labelled
 from regard.data.recognition.formats import encoding_of_lines
 from regard.data.recognition.inspection import inspect, inspect_table
 from regard.data.recognition.table import USUAL_NAMES, columns_of, open_table
@@ -103,3 +104,21 @@ def test_lines_with_the_name_of_a_table_are_opened_once_to_recognise(tmp_path, m
     open_table(path, TableSettings())
     assert encoding_of_lines(path, None).is_utf8
     assert opened == ["a.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("first", "others"),
+    [
+        (("title", "noun"), [(f"w{n}x", ("noun", "verb")[n % 2]) for n in range(60)]),
+        (("question", "no"), [(f"w{n} w{n}", ("no", "yes")[n % 2]) for n in range(60)]),
+        (("text", "spam", "7"), [(f"w{n} a", ("spam", "ham")[n % 2], f"{n}") for n in range(60)]),
+        (("title", "3.25"), [(f"w{n}x", f"{n}.5") for n in range(60)]),
+    ],
+)
+def test_inspection_and_reading_take_one_first_row_for_an_example(tmp_path, first, others):
+    path = tmp_path / "a.tsv"
+    path.write_text("".join("\t".join(row) + "\n" for row in (first, *others)))
+    inspection = inspect(path)
+    known = None if inspection.roles.fields.get("data.target") == "number" else frozenset()
+    assert inspection.header is None
+    assert len(read_labelled(path, TableSettings(), known).pairs) == len(others) + 1

@@ -127,7 +127,7 @@ def first_row(rows: Sequence[Sequence[str]], settings: TableSettings) -> FirstRo
         return FirstRow(is_header=False)
     usual = {cell.lower() for cell in cells if is_usual_name(cell)}
     is_half = 2 * len(usual) >= sum(1 for cell in cells if cell)
-    if not _occurs_again(first, body):
+    if not occurs_again(first, body):
         if is_half and len(usual) > 1:
             return FirstRow(is_header=True)
         if _are_names(cells) and sum(map(_are_names, body)) < 2:
@@ -273,7 +273,7 @@ def _names_all_but_rows(first: Sequence[str], body: Sequence[Sequence[str]]) -> 
         return False
     names = [row[0].strip() for row in body if not is_blank(row)]
     is_unique = all(names) and len(set(names)) == len(names)
-    return len(names) >= MIN_ROWS and is_unique and not _occurs_again(first, body)
+    return len(names) >= MIN_ROWS and is_unique and not occurs_again(first, body)
 
 
 def _names_separator(row: Sequence[str]) -> bool:
@@ -371,7 +371,7 @@ def _is_comment_with_names(cells: Sequence[str], body: Sequence[Sequence[str]]) 
     return is_comment and have_words and len(body) >= MIN_ROWS
 
 
-def _occurs_again(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+def occurs_again(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
     """Return whether a cell of the first row occurs in its column again: names do not, unless the
     whole row does."""
     rows = [row for row in body if list(row) != list(first)]

@@ -1,7 +1,8 @@
 """Header and columns of a table, decided once for files, workbooks and data in memory.
 
 The first row is a header by its form (`header.first_row`), by a label that no other row has, or,
-where the caller names usual columns, by one of their names that no row below has.
+where the caller names usual columns, by one of their names, if no cell of the row is a number or
+occurs in its column again.
 
 Columns are those of the settings, those with usual names, or of two columns the other one. Without
 any of them, and for pairs of texts, a file is read in order. If one of more than two columns is
@@ -25,6 +26,7 @@ from regard.data.files.tables import (
     show_cells,
 )
 from regard.data.recognition import formats
+from regard.data.recognition.decimals import may_be_number
 from regard.data.recognition.formats import FileFormat
 from regard.data.recognition.header import (
     CAPTION_NAMES,
@@ -37,6 +39,7 @@ from regard.data.recognition.header import (
     first_row,
     is_only_label,
     names_labels,
+    occurs_again,
 )
 from regard.data.recognition.kinds import FEW_ROWS, MIN_ROWS_PER_LABEL
 from regard.errors import UserError
@@ -123,8 +126,9 @@ IN_ORDER = Columns(0, (1,))
 
 
 def open_table(path: Path, settings: TableSettings, names: Sequence[str] = ()) -> Table:
-    """Return the table of a file, with a sample of its rows. One of `names` in the first row, and
-    in no row below, makes it a header. UserError if the file cannot be read."""
+    """Return the table of a file, with a sample of its rows. One of `names` in the first row
+    makes it a header, unless a cell is a number or occurs in its column again. UserError if the
+    file cannot be read."""
     if not path.is_file():
         return _open(path, settings, tuple(names))
     status = path.stat()
@@ -171,13 +175,10 @@ def _decide(
     decision = first_row(rows, settings)
     if decision.is_header or settings.header is not None:
         return decision
-    column = find_column(rows[0], names)
-    if column is None:
+    if find_column(rows[0], names) is None:
         is_header = not names and _has_label_names(rows)
     else:
-        is_header = not any(
-            row[column : column + 1] == rows[0][column : column + 1] for row in rows[1:]
-        )
+        is_header = not (occurs_again(rows[0], rows[1:]) or any(map(may_be_number, rows[0])))
     return FirstRow(is_header=True, is_certain=False) if is_header else decision
 
 
