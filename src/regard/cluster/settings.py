@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def settings_of(
         "version": VERSION,
         "run": [dict(_run_digests(RunFolder(run))) for run in runs],
         "input": list(inputs),
-        **_flat(asdict(options) if is_dataclass(options) else {}),  # type: ignore[arg-type]
+        **_flat(asdict(options)),
     }
 
 

@@ -69,7 +69,7 @@ def read_labelled(
     Lines that are blank, have a NUL, or lack their label or text are dropped and listed. Lines that
     are not UTF-8 in a file of UTF-8 are read as cp1252, the encoding of older collections.
     UserError if there are no examples, or if a column is missing. The first row of a table is a
-    header if it has a usual name, or if its second field is a label of no other row. Labels in
+    header if `table_of_rows` decides so, or if its label is that of no other row. Labels in
     `known`, such as those of the training data, are never read as names. If `known` is None,
     targets are numbers, whose unit and marks `NumberForm` recognises; rows with anything else are
     dropped and listed.
