@@ -57,6 +57,8 @@ def test_other_devices_use_torchs_dropout():
     assert Dropout(0.3).eval()(numbers) is numbers
     assert Dropout(0.0)(numbers) is numbers
     assert Dropout(1.0)(numbers).eq(0).all()
+    changed = numbers.clone()
+    assert Dropout(0.3, inplace=True)(changed) is changed
     torch.manual_seed(4)
     ours = Dropout(0.3)(numbers.double())
     torch.manual_seed(4)

@@ -21,7 +21,7 @@ class Dropout(Accelerated, formula.Dropout):
     def forward(self, numbers: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
         if not self.training or self.p == 0:
             return numbers
-        if self.p >= 1 or not kernels.suit(numbers):
+        if self.p >= 1 or self.inplace or not kernels.suit(numbers):
             return super().forward(numbers)
         dropped: Tensor = _Drop.apply(numbers, 1 - self.p, kernels.new_seed())
         return dropped
