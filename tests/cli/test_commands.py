@@ -280,6 +280,24 @@ def test_a_closed_pipe_is_silent():
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs descriptors")
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(0, ["translate", "RUN", "-"]), (1, ["recipes"]), (1, ["translate", "RUN", "FILE"])],
+)
+def test_a_closed_stream_is_one_line(run, tmp_path, number, words):
+    (tmp_path / "lines.txt").write_text("a b\n")
+    names = {"RUN": str(run), "FILE": str(tmp_path / "lines.txt")}
+    done = as_person(*(names.get(word, word) for word in words), preexec_fn=lambda: os.close(number))
+    assert one_line(done), done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs descriptors")
+def test_errors_are_no_output_if_the_standard_error_is_closed():
+    done = as_person("recipes", "none", stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
 def test_score_prints_a_log_probability_for_each_pair(capsys, run, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a b\ta b\nc\tx y z\n")

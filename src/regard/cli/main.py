@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
-from regard.cli.output import drop_output, warn, with_own_options
+from regard.cli.output import drop_output, open_closed_streams, warn, with_own_options
 from regard.config.checks import format_value, is_text
 from regard.errors import ConnectionLostError, UsageError, UserError, is_out_of_memory
 from regard.runtime import instruction_set, signals, torchrun
@@ -58,6 +58,7 @@ def main() -> None:
         # The reducer of gradients warns of its search for weights without a gradient, which is
         # needed, and of nothing else that a user can change.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    open_closed_streams()
     signals.handle("regard", connects=torchrun.is_used())
     keep_freed_memory()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -26,7 +27,9 @@ def say(text: str) -> None:
     `| head` does, warn once and drop all further output; the work continues."""
     try:
         print(with_escapes(text), flush=True)
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.EBADF):
+            raise
         drop_output()
         warn("the output is closed: continuing without output")
 
@@ -55,6 +58,17 @@ def showing_acceleration(*, is_shown: bool) -> Iterator[None]:
 class _StandardError(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         warn(record.getMessage())
+
+
+def open_closed_streams() -> None:
+    """Open the standard streams that were closed before the start (`>&-`), so that no file gets
+    their numbers: reading and writing raise an OSError, and lines on the standard error are
+    dropped."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            refusing = os.O_WRONLY if name == "stdin" else os.O_RDONLY
+            flags = os.O_WRONLY if name == "stderr" else refusing
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8"))
 
 
 def drop_output() -> None:
