@@ -49,6 +49,11 @@ def test_a_kind_brings_its_default_values_and_a_task_its_sections():
         {"data.task": "clasify"},
         {"model.encoder.kind": "gru"},
         {"training": 3},
+        {"training.epochs": {}},
+        {"training.epochs": 10**5000},
+        {"training.epochs": 1, "training": {"epochs": 2}},
+        {"training": {"epoch": {}}},
+        {"model.encoder.kind": {}},
     ],
 )
 def test_an_invalid_setting_is_named(settings):

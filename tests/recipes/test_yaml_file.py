@@ -153,7 +153,7 @@ def test_dates_are_text(tmp_path):
     assert str(experiment.data.path) == "2001-99-99T99:99:99"
 
 
-@pytest.mark.parametrize("content", ["", "# only a comment\n", "~", "null", "{}"])
+@pytest.mark.parametrize("content", ["", "# only a comment\n", "~", "null", "{}", "data: {}"])
 def test_an_empty_recipe_is_the_default_experiment(tmp_path, content):
     path = tmp_path / "mine.yaml"
     path.write_text(content)

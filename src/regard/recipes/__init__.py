@@ -138,7 +138,8 @@ def load_run(path: Path) -> Experiment:
 def _parsed(file: RecipeFile, *, is_run: bool) -> Experiment:
     try:
         _check_format(file.values.get("format", None if is_run else FORMAT), is_run=is_run)
-        values = {name: value for name, value in flat(file.values) if name != "format"}
+        values = _flat_once(file.values)
+        values.pop("format", None)
         usual = replace(default(_named(values)), name=file.path.stem)
         return _set(usual, file, values)
     except UserError as error:
@@ -185,12 +186,24 @@ def dump(experiment: Experiment) -> str:
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every field by its full name, such as data.limit, with its value."""
+    """Yield every field by its full name, such as data.limit, with its value. An empty map may be a
+    section, so it is a value too."""
     for name, value in values.items():
-        if isinstance(value, dict) and f"{prefix}{name}" != label_weights.NAME:
+        if isinstance(value, dict) and value and f"{prefix}{name}" != label_weights.NAME:
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def _flat_once(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `flat` as a dictionary. UserError for a field with two values: in a section, and by
+    its full name."""
+    values: dict[str, Any] = {}
+    for name, value in flat(settings):
+        if name in values:
+            raise UserError(f"{name} has two values: leave one out")
+        values[name] = value
+    return values
 
 
 def default(named: Mapping[str, str]) -> Experiment:
@@ -229,7 +242,7 @@ def with_settings(experiment: Experiment, settings: Mapping[str, object]) -> Exp
     or by section. Another task or kind of a part brings its default values.
 
     UserError as for a recipe file, for an unknown field or an invalid value."""
-    values = {name: _from_python(value) for name, value in flat(settings)}
+    values = {name: _from_python(value) for name, value in _flat_once(settings).items()}
     named = _named(values)
     task = named.get("data.task", experiment.data.task)
     if task != experiment.data.task:
@@ -273,6 +286,8 @@ def _set(experiment: Experiment, file: RecipeFile, values: Mapping[str, Any]) ->
     hints = dict(field_hints(experiment))
     parsed = {}
     for name, value in values.items():
+        if isinstance(value, dict) and any(known.startswith(f"{name}.") for known in hints):
+            continue  # a section without fields
         if name not in hints:
             raise UserError(f"{file.place(name)}: {_unknown(experiment, hints, name, value)}")
         parsed[name] = _value(hints[name], value, name, file)
@@ -305,11 +320,19 @@ def _value(hint: Any, value: Any, name: str, file: RecipeFile) -> Any:
     """Return the value of a field, of its type and in its range."""
     if _holds_text(hint):
         return _text(hint, value, name, file)
-    words = list(map(str, value if isinstance(value, list) else [value]))
+    words = map(_word, value if isinstance(value, list) else [value])
     try:
-        return parse_value(hint, words)
+        return parse_value(hint, [*words])
     except ValueError as error:
         raise UserError(f"{file.place(name)}: {name} is {format_value(value)}: {error}") from None
+
+
+def _word(value: Any) -> str:
+    """Return a value as it is typed."""
+    try:
+        return str(value)
+    except ValueError:  # of thousands of digits, which no field accepts
+        return format_value(value)
 
 
 def _holds_text(hint: Any) -> bool:
