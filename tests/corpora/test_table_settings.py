@@ -30,3 +30,9 @@ def test_options_of_an_evaluation_precede_those_of_the_training():
     assert settings == TableSettings(
         encoding="cp932", sheet="8a", header=True, source_columns=("2",), target_columns=("3",)
     )
+
+
+def test_a_link_to_itself_is_another_file(tmp_path):
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    settings = settings_for(tmp_path / "loop.csv", DATA, NO_OPTIONS)
+    assert settings == TableSettings(source_columns=("2",))

@@ -14,6 +14,7 @@ from regard.config.checks import alternatives, field_types, parse_value
 from regard.data.files.tables import TableSettings, suffix_of
 from regard.errors import UserError
 from regard.names import FORMAT
+from regard.storage.files import resolved
 
 if TYPE_CHECKING:
     from regard.data.recognition.inspection import Inspection
@@ -72,7 +73,7 @@ def settings_for(path: Path, data: Data, options: object) -> TableSettings:
     those of the training, and so is the format of the file that was trained on; the format of
     another file is recognised."""
     settings = table_settings(data)
-    if data.path is None or data.path.resolve() != path.resolve():
+    if data.path is None or resolved(data.path) != resolved(path):
         settings = replace(settings, **dict.fromkeys(FORMAT))
     chosen = {name: getattr(options, name) for name in FORMAT}
     chosen |= {name: columns(getattr(options, field, None)) for name, field in COLUMNS.items()}

@@ -20,6 +20,7 @@ from regard.serving.batches.operations import Operation
 from regard.serving.batches.worker import Operations, Worker
 from regard.serving.logs import log_event
 from regard.serving.metrics import Metrics
+from regard.storage.files import resolved
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def served_runs(
     limits = limits or Limits()
     runs: dict[str, ServedRun] = {}
     for path in map(Path, paths):
-        name = path.resolve().name
+        name = resolved(path).name
         if name in runs:
             raise UserError(
                 f"two runs have the name {name}, which is part of their paths: rename a folder"

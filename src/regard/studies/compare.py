@@ -26,7 +26,7 @@ from regard.runs.folder import RunFolder
 from regard.runs.results import key_of, saved_evaluations
 from regard.runs.sweep_record import SWEEP
 from regard.runtime.progress import OnProgress
-from regard.storage.files import write_csv
+from regard.storage.files import resolved, write_csv
 from regard.studies.sweep import SEEDS, TABLE, is_complete
 from regard.tasks.evaluation import Evaluation, EvaluationOptions, ScoredOutput, is_informative
 
@@ -200,7 +200,7 @@ def _folders(paths: Sequence[Path]) -> list[RunFolder]:
         is_sweep = _has_several_runs(path)
         for run in map(RunFolder, _runs_of(path) if is_sweep else [path]):
             if not is_sweep or is_complete(run):
-                runs.setdefault(run.path.resolve(), run)
+                runs.setdefault(resolved(run.path), run)
     if len(runs) < 2:
         names = ", ".join(str(run.path) for run in runs.values()) or "none"
         raise UserError(f"expected two or more different runs to compare, got {names}")

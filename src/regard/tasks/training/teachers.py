@@ -13,6 +13,7 @@ from regard.errors import UserError
 from regard.runs.ensemble import all_members
 from regard.runs.folder import RunFolder
 from regard.runtime.device import device_named
+from regard.storage.files import resolved
 from regard.storage.record import digest_of_file
 from regard.training.objectives.distillation import Teachers
 
@@ -25,7 +26,7 @@ def teachers_of(config: TrainingConfig, load: Callable[[Path], nn.Module]) -> Te
         return None
     device = device_named(config.device, "training.device")
     runs = all_members(config.teachers)
-    for run, number in Counter(run.resolve() for run in runs).items():
+    for run, number in Counter(map(resolved, runs)).items():
         if number > 1:
             raise UserError(
                 f"training.teachers: {run} is named {number} times: expected different runs"
