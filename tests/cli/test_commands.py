@@ -288,7 +288,8 @@ def test_a_closed_pipe_is_silent():
 def test_a_closed_stream_is_one_line(run, tmp_path, number, words):
     (tmp_path / "lines.txt").write_text("a b\n")
     names = {"RUN": str(run), "FILE": str(tmp_path / "lines.txt")}
-    done = as_person(*(names.get(word, word) for word in words), preexec_fn=lambda: os.close(number))
+    arguments = [names.get(word, word) for word in words]
+    done = as_person(*arguments, preexec_fn=lambda: os.close(number))
     assert one_line(done), done.stderr
 
 

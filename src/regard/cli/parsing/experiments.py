@@ -61,6 +61,7 @@ def expand_shortcuts(arguments: Sequence[str]) -> list[str]:
     named = typed_values(words)
     if FAMILY not in named:
         return words
+    _check_once(f"--{FAMILY}", words)
     family = named_value(named, FAMILY, str)
     if family is None:
         expected = " or ".join(_families(*KINDS.values()))
@@ -105,8 +106,8 @@ def choose_experiment(arguments: Sequence[str]) -> ChosenExperiment:
     has no synthetic data if an option names a file. The columns of a data file are those that its
     inspection finds. UserError for an unknown recipe or kind, or for a file of another task."""
     name, named = arguments[0], typed_values(arguments)
-    for part in ("encoder", "decoder", "head"):
-        _check_once(f"--model.{part}.kind", arguments)
+    for choice in recipes.CHOICES:
+        _check_once(f"--{choice}", arguments)
     chosen = _choose_kinds(find_experiment(name, named), named)
     inspection = inspect_file(name, named)
     if inspection is not None:
@@ -248,7 +249,8 @@ def remove_option(words: list[str], flag: str) -> list[str]:
 
 
 def _choose_kinds(experiment: Experiment, named: Named) -> ChosenExperiment:
-    task = named_value(named, "data.task", str) or experiment.data.task
+    task = named_value(named, "data.task", str)
+    task = experiment.data.task if task is None else task
     if task != experiment.data.task:
         usual = recipes.default({"data.task": task})
         data = replace(usual.data, path=experiment.data.path)
@@ -256,7 +258,8 @@ def _choose_kinds(experiment: Experiment, named: Named) -> ChosenExperiment:
     model, lines = experiment.model, list[str]()
     for part, record in model.parts.items():
         name = f"model.{part}.kind"
-        kind = named_value(named, name, str) or record.kind
+        kind = named_value(named, name, str)
+        kind = record.kind if kind is None else kind
         if name in named and not named[name]:
             raise UsageError(f"--{name} has no value: expected {' or '.join(KINDS[task][part])}")
         model = recipes.with_kind(model, task, part, kind)

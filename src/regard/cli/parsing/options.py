@@ -152,7 +152,7 @@ def read(
     values: dict[str, Any] = {}
     rest = list[str]()
     for typed in split(words):
-        if typed.flag in ("", "--"):
+        if typed.flag in ("", "--") and not typed.has_equals:
             rest += typed.words
             continue
         name, is_on = _find(typed, options, defaults.get("experiment"))
