@@ -49,7 +49,8 @@ def accelerate(model: nn.Module) -> Acceleration:
     modules with hooks or with methods of their own, compute their own formula. A module stays
     the same object with the same parameters, so optimisers, state dicts and references to it do not
     change. Hooks that are added later are called: an accelerated module computes its formula if a
-    part that it would pass over is changed. `plain` runs all formulas."""
+    part that it would pass over is changed. `plain` runs all formulas, and with it hooks
+    that are registered for all modules are called for every part."""
     replaced, left = [], []
     for name, module in model.named_modules():
         kind = type(module)
