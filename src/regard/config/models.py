@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, TypeVar, get_args
 
 from regard.config.checks import Dropout, Size, check_fields
 from regard.config.parts.decoders import DecoderConfig, RecurrentDecoderConfig
@@ -20,6 +20,8 @@ from regard.config.parts.heads import AttentionHeadConfig, HeadConfig
 from regard.errors import UserError
 from regard.names import CopyKind, SizedScoreName, TiedWeights
 
+AnyModel = TypeVar("AnyModel", bound="_Model")
+
 
 class _Model:
     """Base of models. Their fields are checked when a record is made."""
@@ -27,13 +29,13 @@ class _Model:
     def __post_init__(self) -> None:
         check_fields("model", self)
 
-    def resolve(self) -> Self:
+    def resolve(self: AnyModel) -> AnyModel:
         """Set the sizes and dropouts that the parts inherit."""
         model: Any = self
         parts = {
             name: part.resolve(model.size, model.dropout) for name, part in model.parts.items()
         }
-        resolved: Self = replace(model, **parts)
+        resolved: AnyModel = replace(model, **parts)
         return resolved
 
 
