@@ -267,11 +267,21 @@ def _doubtful_numbers(cells: Sequence[str]) -> str:
 
 
 def _named_pair(table: ColumnKinds) -> tuple[int, int] | None:
-    """Return the columns with usual names of a source and a target, unless the source is given."""
+    """Return the columns of source and target by their usual names, unless the source is given. Of
+    two columns, one name decides for both."""
     source, target = table.named(SOURCE_NAMES), table.named(TARGET_NAMES)
-    if source is None or target is None or source == target or table.source is not None:
+    if source == target or table.source is not None:
         return None
-    return source, target
+    if source is not None and target is not None:
+        return source, target
+    others = [column for column in table.useful if column not in (source, target)]
+    if len(table.useful) != 2 or len(others) != 1:
+        return None
+    if table.name(others[0]) in SOURCE_NAMES + TARGET_NAMES:  # Text, text
+        return None
+    if source is not None:
+        return source, others[0]
+    return None if target is None else (others[0], target)
 
 
 def _text_recipe(
