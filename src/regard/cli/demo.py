@@ -58,7 +58,7 @@ def run(arguments: list[str]) -> int:
             on_progress=views.preparation,
         )
     if end.interrupted:
-        say(f"saved; resume with: {shlex.join(['regard', 'demo', '-o', str(options.output)])}")
+        say(f"saved; resume with: {_command()} demo -o {shlex.quote(str(options.output))}")
         return TERMINATED if end.reason == "terminated" else INTERRUPTED
 
     translator = TranslationModel.load(options.output)

@@ -31,9 +31,9 @@ HELP_EXAMPLES = (
 @dataclass(frozen=True)
 class Options:
     """Translate each line, or each row of a table (.csv, .jsonl, .xlsx, .parquet, and .tsv if its
-    first row names the source column). A blank line has a blank translation. So do a line of more
-    tokens than --max-source and a line with another number of features than the training sources,
-    which are listed; then the exit status is 1. Search options default to the run's
+    first row names the source column). A blank line has a blank translation. So has a line of more
+    tokens than --max-source or with another number of features than the training sources: these are
+    listed, and the exit status is 1. Search options default to the run's
     recipe."""
 
     run: Positional[Path]
