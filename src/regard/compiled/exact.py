@@ -7,6 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, TypeGuard, TypeVar
 
+import torch
 from torch import nn
 
 Kind = TypeVar("Kind")
@@ -90,12 +91,14 @@ def _is_changed(module: nn.Module) -> bool:
 def has_own_methods(module: nn.Module) -> bool:
     """Whether an attribute of a module hides a method of its class."""
     kind: Any = type(module)
-    return not vars(module).keys().isdisjoint(_methods(kind))
+    return not _methods(kind).isdisjoint(vars(module))
 
 
 @cache
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _methods(kind: type) -> frozenset[str]:
-    """Return the names of the methods of a class."""
+    """Return the names of the methods of a class. torch.compile cannot trace `callable`, and takes
+    the result as it is."""
     return frozenset(name for name in dir(kind) if callable(getattr(kind, name, None)))
 
 
