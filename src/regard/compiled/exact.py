@@ -81,7 +81,10 @@ def _is_changed(module: nn.Module) -> bool:
     kind: Any = type(module)
     formula: Any = formula_of(kind)
     return bool(
-        any(vars(module)[name] for name in HOOKS)
+        module._forward_hooks  # HOOKS, without a loop: every call of a module asks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
         or has_own_methods(module)
         or kind.forward is not _defined_forward(kind)
         or formula.forward is not _defined_forward(formula)
