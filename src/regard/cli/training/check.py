@@ -279,7 +279,7 @@ def _print_report(options: Options, data: DataConfig, sources: DataSources | Non
 
 
 def _all_pairs(source: PairFiles | Corpus, data: DataConfig) -> Corpus:
-    """Return pairs in memory. UserError if there are none."""
+    """Return the pairs of the training data. UserError if there is no pair."""
     from regard.data.examples import Corpus
     from regard.data.text.parallel import no_pairs
 

@@ -275,9 +275,7 @@ def _named_pair(table: ColumnKinds) -> tuple[int, int] | None:
     if source is not None and target is not None:
         return source, target
     others = [column for column in table.useful if column not in (source, target)]
-    if len(table.useful) != 2 or len(others) != 1:
-        return None
-    if table.name(others[0]) in SOURCE_NAMES + TARGET_NAMES:  # Text, text
+    if len(others) != 1 or table.name(others[0]) in SOURCE_NAMES + TARGET_NAMES:  # Text, text
         return None
     if source is not None:
         return source, others[0]
